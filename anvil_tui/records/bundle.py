@@ -1,0 +1,96 @@
+"""A bundle: what its files are, and what verifying it found."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from anvil_tui.records.events import Ending
+
+Role = Literal[
+    "profile",
+    "campaign",
+    "plan",
+    "raw-run",
+    "failed-run",
+    "startup-log",
+    "startup-report",
+    "log",
+    "vram",
+    "document",
+    "report",
+    "decision",
+    "journal",
+    "runner-log",
+    "doc",
+]
+
+
+class ManifestFile(Struct, frozen=True, kw_only=True):
+    path: str
+    role: Role
+    bytes: int
+    private: bool
+
+
+class ManifestRun(Struct, frozen=True, kw_only=True):
+    run: str
+    lane: str
+    state: Literal["ok", "failed", "interrupted"]
+    path: str | None
+    words: str = ""
+
+
+class Manifest(Struct, frozen=True, kw_only=True):
+    """`MANIFEST.json`: meaning, never hashes. Unknown extra fields are ignored."""
+
+    schema: Literal["anvil-bundle/v1"] = "anvil-bundle/v1"
+    bundle_id: str
+    created_utc: str
+    status: Ending
+    rehearsal: bool
+    kind: str
+    tool: dict[str, str]
+    host: dict[str, Any]
+    identity: dict[str, dict[str, Any]]
+    """By lane: the profile's identity and what was observed."""
+    runs: tuple[ManifestRun, ...]
+    parents: tuple[dict[str, str], ...] = ()
+    redactions: dict[str, int] = {}
+    files: tuple[ManifestFile, ...]
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One thing that verifying found. `code` is a word of a closed list; texts are sanitised."""
+
+    code: str
+    words: str
+    path: str | None = None
+
+
+class Signer(Struct, frozen=True, kw_only=True):
+    """Who signed: `principal` is set only where the machine's own trust store names the key."""
+
+    file: str
+    key_type: str
+    fingerprint: str
+    principal: str | None
+
+
+class Verification(Struct, frozen=True, kw_only=True):
+    """The answer of `verify`."""
+
+    schema: Literal["anvil-verification/v1"] = "anvil-verification/v1"
+    bundle: str
+    bundle_id: str | None
+    root: str | None
+    """SHA-256 of SHA256SUMS."""
+    rehearsal: bool | None
+    signers: tuple[Signer, ...]
+    errors: tuple[Finding, ...]
+    notes: tuple[Finding, ...]
+    files: int
+    bytes: int
+    withheld: tuple[str, ...]
+    exit_code: int
