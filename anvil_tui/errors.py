@@ -27,7 +27,7 @@ class AnvilError(Exception):
 class Fault:
     """One thing that is wrong with an input.
 
-    `place` is a key path (`gpus.reserve_mib`), a line, or an argument; `found` is the offending value as it stood there;
+    `place` is a key path (`gpus.reserve_mib`), a line, or an argument; `found` is the value as it stood there;
     `allowed` says what would be right; `nearest` is the allowed word closest to what was found.
     """
 

@@ -122,7 +122,7 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
     visible_generation_ms: float | None = None
     effective_prefill_tok_s: float | None = None
     decode_tok_s: float | None = None
-    """(last count − first count) / (last − first token time) where the engine counts as it streams, else as the seeds."""
+    """(last count − first count) / (last − first token time) where the engine counts as it streams, else as seeds."""
     decode_tok_s_seed: float | None = None
     """(completion tokens − 1) / (E2E − first output), as in the seeds."""
     mean_inter_token_latency_ms: float | None = None
