@@ -16,6 +16,8 @@ class Gpu(Struct, frozen=True, kw_only=True):
     name: str
     index: int
     bus_id: str | None = None
+    mig: bool | None = None
+    """Whether the GPU is cut into MIG slices; its memory figures are then a sum that says nothing of one slice."""
 
 
 class Inventory(Struct, frozen=True, kw_only=True, tag_field="kind", tag="inventory"):
@@ -27,10 +29,15 @@ class Inventory(Struct, frozen=True, kw_only=True, tag_field="kind", tag="invent
     library: str | None = None
     """Path of the NVML library that is in use."""
     rehearsal: bool = False
+    unreadable: tuple[str, ...] = ()
+    """GPUs that answer not even to their name: the place and the error of each."""
 
 
-class GpuReading(Struct, frozen=True, kw_only=True):
-    """One GPU at one moment. Null is unknown; a failed call names its error."""
+class GpuReading(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One GPU at one moment. Null, or left out, is unknown; a failed call names its error.
+
+    Memory stands in every sample. `reserved` and the other sensors are read once a second and are null in between.
+    """
 
     uuid: str
     free: int | None = None
@@ -77,6 +84,25 @@ class SamplerGap(Struct, frozen=True, kw_only=True, tag_field="kind", tag="gap")
 
 SamplerLine = Inventory | VramSample | SamplerFailed | SamplerGap
 
+
+class SpillWitness(Struct, frozen=True, kw_only=True, tag_field="kind", tag="spill"):
+    """What one witness on the host says of GPU memory that was moved to system memory within a window."""
+
+    from_us: int
+    to_us: int
+    witness: Literal["kernel log", "shared usage"]
+    spilled: bool | None
+    """Null where the witness does not work here, or cannot tell."""
+    words: str
+    residency_errors: int | None = None
+    """Kernel log: calls to make memory resident that failed for want of memory."""
+    shared_rise_bytes: int | None = None
+    """Shared usage: the largest rise of one adapter's shared memory over its figure before the lane."""
+
+
+VramLine = Inventory | VramSample | SamplerFailed | SamplerGap | SpillWitness
+"""A line of a file in `vram/`."""
+
 Verdict = Literal["PASS", "PASS (spill not checked)", "FAIL", "INCOMPLETE", "UNKNOWN"]
 Policy = Literal["enforce", "waived", "off"]
 
@@ -116,3 +142,21 @@ class ReserveVerdict(Struct, frozen=True, kw_only=True):
     spill_witness: str | None
     gpus: tuple[GpuReserve, ...]
     rehearsal: bool = False
+
+
+def contradiction(*, total: int | None, free: int | None, used: int | None, reserved: int | None) -> str | None:
+    """Why figures of one GPU (bytes) cannot be true together; None where nothing speaks against them.
+
+    NVML counts `used` with the driver's reserve in its first version and without it in its second, so both sums are
+    good. Rounding to MiB is tolerated.
+    """
+    if total is not None and total <= 0:
+        return "no dedicated memory: the total is 0"
+    for word, figure in (("free", free), ("used", used), ("reserved", reserved)):
+        if figure is not None and (figure < 0 or (total is not None and figure > total)):
+            return f"{word} is {figure} of a total of {total} bytes"
+    if total is None or free is None or used is None:
+        return None
+    rest = total - used - free
+    fits = rest >= -MIB if reserved is None else min(abs(rest), abs(rest - reserved)) <= MIB
+    return None if fits else f"used {used} and free {free} do not sum to the total of {total} bytes"
