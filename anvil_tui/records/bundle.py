@@ -94,3 +94,50 @@ class Verification(Struct, frozen=True, kw_only=True):
     bytes: int
     withheld: tuple[str, ...]
     exit_code: int
+
+
+class SigningKey(Struct, frozen=True, kw_only=True):
+    """A key that can sign on this machine. Holds nothing secret."""
+
+    public: str
+    """`ssh-ed25519 AAAA…`, as in a `.pub` file."""
+    key_type: str
+    fingerprint: str
+    comment: str
+    own: bool
+    """The key that this tool created for bundles."""
+    agent: bool
+    """The running ssh-agent holds it."""
+    path: str | None
+    """The private key file, null where only the agent has it."""
+    needs_passphrase: bool | None
+    """Of the file; null where it cannot be told."""
+    principal: str | None
+    """Who this machine's trust store says it is; null where it is not trusted."""
+
+
+class SealReport(Struct, frozen=True, kw_only=True):
+    """What was sealed. `root` is the SHA-256 of SHA256SUMS, worth publishing beside the summary."""
+
+    schema: Literal["anvil-seal/v1"] = "anvil-seal/v1"
+    bundle: str
+    bundle_id: str
+    root: str
+    status: Ending
+    rehearsal: bool
+    files: int
+    bytes: int
+    private: tuple[str, ...]
+    """What a published copy withholds."""
+
+
+class SignReport(Struct, frozen=True, kw_only=True):
+    """A signature that was added to a bundle."""
+
+    schema: Literal["anvil-signature/v1"] = "anvil-signature/v1"
+    bundle: str
+    root: str
+    file: str
+    """Path of the signature inside the bundle."""
+    key_type: str
+    fingerprint: str

@@ -1,0 +1,1 @@
+"""SSH keys and signatures in OpenSSH's formats, read more strictly than OpenSSH reads them."""
