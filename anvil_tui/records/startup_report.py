@@ -23,6 +23,8 @@ class Figure(Struct, frozen=True, kw_only=True):
     value: float | int
     source: Source
     shape: str = ""
+    also: tuple[Source, ...] = ()
+    """Further lines, where the value is the sum of several."""
 
 
 class Word(Struct, frozen=True, kw_only=True):
@@ -49,7 +51,8 @@ class Failure(Struct, frozen=True, kw_only=True):
     kind: str
     message: str
     source: Source
-    figures: dict[str, float | int] = {}
+    figures: dict[str, float | int | str] = {}
+    """What the failure text says in numbers; a text where it carries its own unit (`14.71 GiB`)."""
 
 
 class Unread(Struct, frozen=True, kw_only=True):
@@ -82,8 +85,9 @@ class StartupReport(Struct, frozen=True, kw_only=True):
     kv_available_gib: dict[str, Figure] = {}
     kv_in_use_gib: dict[str, Figure] = {}
     kv_pool_gib: dict[str, Figure] = {}
-    """SGLang and llama.cpp: size of the allocated pool."""
+    """SGLang, llama.cpp and TensorRT-LLM: size of the allocated pool."""
     kv_tokens: Figure | None = None
+    """Never a sum: null where several engine cores reported different figures, which `groups` then holds."""
     max_concurrency: Figure | None = None
     weights_gib: dict[str, Figure] = {}
     consumed_gib: dict[str, Figure] = {}
@@ -98,9 +102,16 @@ class StartupReport(Struct, frozen=True, kw_only=True):
     engine_init_seconds: Figure | None = None
     compile_seconds: Figure | None = None
 
+    figures: dict[str, Figure] = {}
+    """Other figures: num_gpu_blocks, n_ctx, kv_bytes, projected_mib …"""
+    groups: dict[str, dict[str, Figure]] = {}
+    """Figures that belong together: `kv_buffer_mib` by device, `kv_tokens` by engine core, `spec` by name …"""
     facts: dict[str, Word] = {}
     """Other words and numbers: kv_cache_dtype, attention_backend, max_num_batched_tokens, speculation …"""
     phases: tuple[Phase, ...] = ()
+    """In the order in which the log first spoke of them."""
+    last_phase: str | None = None
+    """The phase that the log spoke of last; where a silent start hangs."""
     failure: Failure | None = None
     checks: tuple[IdentityCheck, ...] = ()
     unread: tuple[Unread, ...] = ()

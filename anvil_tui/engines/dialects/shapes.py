@@ -1,0 +1,203 @@
+"""The words of a dialect: what a row of an engine's table is, and how its text becomes a pattern.
+
+A row is written as the line looks, in regular-expression syntax, with placeholders for what is read:
+
+    {kv_tokens}            a number, thousands separators allowed
+    {kv_cache_dtype:word}  text without blanks and commas
+    {model:text}           any text, as short as possible
+    {sizes:list}           numbers in brackets
+    {free:amount}          a number with its unit
+    {message:sentence}     text up to its full stop
+    {}                     a number that nobody needs
+
+A placeholder that is named like a field of the start-up report fills that field; any other name becomes a figure
+(numbers) or a fact (words). A row matches at the start of a message, after all prefixes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cached_property
+from typing import Literal
+
+from msgspec import Struct
+
+Means = Literal["", "begin", "ready", "ended"]
+
+NUMBER = r"-?\d[\d,]{0,17}(?:\.\d{1,12})?"
+"""At most 18 digits, so that every whole number fits in 64 bits."""
+
+_KINDS = {
+    "": NUMBER,
+    "word": r"[^\s,;]{1,200}",
+    "text": r".{1,400}?",
+    "list": r"\[[\d, ]{0,4000}\]",
+    "amount": NUMBER + r" ?(?:[KMGT]i?B|bytes)",
+    "sentence": r"[^.:]{1,200}\.",
+}
+_PLACEHOLDER = re.compile(r"\{(?P<name>[a-z_0-9]*)(?::(?P<kind>word|text|list|amount|sentence))?\}")
+
+
+def compiled(template: str, *, spaces: str) -> re.Pattern[str]:
+    """The pattern of a template. `spaces` replaces each blank; `\\s*` reads text that a terminal wrapped."""
+
+    def expand(match: re.Match[str]) -> str:
+        pattern = _KINDS[match["kind"] or ""]
+        return f"(?P<{match['name']}>{pattern})" if match["name"] else f"(?:{pattern})"
+
+    parts: list[str] = []
+    end = 0
+    for match in _PLACEHOLDER.finditer(template):
+        parts += [template[end : match.start()].replace(" ", spaces), expand(match)]
+        end = match.end()
+    parts.append(template[end:].replace(" ", spaces))
+    return re.compile("".join(parts), re.DOTALL)
+
+
+_ESCAPED = re.compile(r"\\([^\w\s])")
+_GROUP = re.compile(r"\((?:\?:)?[^()]*\)(?:\{\d+,\d+\}|[?*+])?\??")
+_REPEATED = re.compile(r"(?:\[[^\]]*\]|\\\w|[^\n])(?:\{\d+,\d+\}|[?*+])\??")
+_CLASS = re.compile(r"\[[^\]]*\]|\\\w|[.^$|]")
+
+
+def literals(template: str) -> list[str]:
+    """The runs of plain text in a template, in order; none of them is optional or one of several."""
+    plain = _ESCAPED.sub(lambda match: chr(0xE000 + ord(match[1])), _PLACEHOLDER.sub("\n", template))
+    while (without := _GROUP.sub("\n", plain)) != plain:
+        plain = without
+    plain = _CLASS.sub("\n", _REPEATED.sub("\n", plain))
+    return [re.sub("[\ue000-\ue0ff]", lambda match: chr(ord(match[0]) - 0xE000), run) for run in plain.split("\n")]
+
+
+class Row(Struct, frozen=True, dict=True):
+    """What all rows share: the engine versions that write the line, and its template."""
+
+    versions: str
+    template: str
+
+    @cached_property
+    def literal(self) -> str:
+        """The longest plain text of the row: a line without it cannot match."""
+        return max(literals(self.template), key=len)
+
+    @cached_property
+    def opening(self) -> str:
+        """The first three words of the row: where they stand alone, the rest may follow on the next lines."""
+        first = next(run for run in literals(self.template) if run.strip())
+        return " ".join(first.split()[:3])
+
+    @cached_property
+    def name(self) -> str:
+        """How a figure names the row that read it."""
+        return f"{self.versions}: {self.literal.strip()}"
+
+
+class Shape(Row, frozen=True, dict=True, kw_only=True):
+    """One way in which an engine writes a fact or a figure."""
+
+    phase: str = ""
+    """The phase of a start that the line belongs to."""
+    means: Means = ""
+    """`begin` opens an attempt, `ready`: the server answers, `ended`: it shut down."""
+    counts: str = ""
+    """The fact that counts how often the line was said."""
+    strength: int = 0
+    """A figure read by a stronger row is not replaced by a weaker one."""
+    inside: tuple[str, ...] = ()
+    """Further templates, each looked for anywhere in the message."""
+    wrapped: bool = False
+    """A long line, which a terminal may have broken into several."""
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        return compiled(self.template, spaces=r"\s*" if self.wrapped else " +")
+
+    @cached_property
+    def inner(self) -> tuple[re.Pattern[str], ...]:
+        return tuple(compiled(template, spaces=" +") for template in self.inside)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The placeholders that are read as words, not as numbers."""
+        found = _PLACEHOLDER.finditer(" ".join((self.template, *self.inside)))
+        return frozenset(match["name"] for match in found if match["kind"])
+
+    def read(self, message: str) -> dict[str, str | None] | None:
+        """What the message says, by placeholder; None where it is not of this shape."""
+        match = self.pattern.match(message) if self.literal in message else None
+        if match is None:
+            return None
+        groups = match.groupdict()
+        for pattern in self.inner:
+            if found := pattern.search(message):
+                groups |= found.groupdict()
+        return groups
+
+
+class Cause(Row, frozen=True, dict=True, kw_only=True):
+    """The root cause of a failure, as an engine writes it. It may stand anywhere in an error's text."""
+
+    kind: str
+    depth: int = 1
+    """0 for what the death of another rank looks like: a deeper cause replaces it."""
+    level: Literal["error", "any"] = "error"
+    """`any` where the engine writes it as a warning or without a level."""
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        return compiled(self.template, spaces=r"\s*")
+
+
+class Echo(Row, frozen=True, dict=True, kw_only=True):
+    """A line that says that something died, never why."""
+
+    kind: str
+    depth: int = 1
+    """How much it tells: a deeper echo replaces a shallower one."""
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        return compiled(self.template, spaces=" +")
+
+
+class Speaker(Struct, frozen=True):
+    """The process that wrote a line. `label` is a rank (`TP0`), a process name, `driver`, or `?`."""
+
+    label: str
+    role: Literal["worker", "engine", "api", "other"] = "other"
+    pid: str = ""
+
+
+NOBODY = Speaker("")
+UNKNOWN = Speaker("?")
+
+
+class Record(Struct, frozen=True):
+    """One line without its prefixes. `level` is empty where the line has no header of its own."""
+
+    message: str
+    level: str = ""
+    at: str | None = None
+    speaker: Speaker = NOBODY
+
+
+class Dialect(Struct, frozen=True):
+    """One engine's way to log."""
+
+    engine: str
+    read: Callable[[str], list[Record]]
+    """Strips the prefixes of one line, ANSI codes already gone; a line can hold several records."""
+    hallmark: re.Pattern[str]
+    """What only this engine's log holds."""
+    shapes: tuple[Shape, ...]
+    causes: tuple[Cause, ...]
+    echoes: tuple[Echo, ...]
+    measures: re.Pattern[str]
+    """What a message with KV, memory or GiB figures looks like; unread where no row matches it."""
+    is_exception: Callable[[str], bool]
+    """Whether a message is the last line of a traceback: the exception and its text."""
+    unnamed: Callable[[bool], Speaker]
+    """Who wrote a line without a process prefix, given whether named workers have spoken before."""
+    survives: bool = False
+    """Whether a ready server takes back an earlier failure: such an engine retries with less."""
