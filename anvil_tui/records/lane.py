@@ -78,8 +78,9 @@ class SimulatedEngine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     prefill_tok_s: Annotated[float, Meta(gt=0)] = 7500.0
     decode_tok_s: Annotated[float, Meta(gt=0)] = 75.0
     output_tokens: Positive = 130
-    """Natural length of an answer, reasoning included."""
+    """Natural length of an answer at effort `high`, reasoning included; answers vary around it."""
     reasoning_tokens: Annotated[int, Meta(ge=0)] = 100
+    """How many of them are reasoning; lower and higher efforts scale these alone."""
     weights_gib: Annotated[float, Meta(gt=0)] = 75.64
     peak_activation_gib: Annotated[float, Meta(ge=0)] = 1.73
     non_torch_gib: tuple[float, ...] = (0.35, 0.12)
@@ -92,6 +93,10 @@ class SimulatedEngine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Blocks that one full-length request reserves; reported tokens = blocks / this × max_model_len."""
     acceptance: tuple[float, ...] = ()
     """Probability that the draft token at each position is accepted; empty without speculation."""
+    activation_kept: Annotated[float, Meta(ge=0, le=1)] = 0.75
+    """Share of the activation memory once used that the allocator does not give back."""
+    memory_report: Literal["parts", "consumed"] = "parts"
+    """How the log sums memory up: weights and non-torch apart, or as one figure (vLLM 0.32)."""
 
 
 class SimulatedGpu(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -115,6 +120,7 @@ class RehearsalLaunch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 Launch = ProcessLaunch | AttachLaunch | RehearsalLaunch
+LaunchKind = Literal["process", "attach", "rehearsal"]
 
 
 class Endpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,0 +1,117 @@
+"""The simulated engine as a process: `python -m anvil_tui.rehearsal.engine --config FILE.json`.
+
+It behaves as a vLLM server does: it binds its port at once, refuses connections while it loads and logs, then serves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import uvicorn
+
+from anvil_tui.errors import AnvilError
+from anvil_tui.files import write_all
+from anvil_tui.records.rehearsal import EngineConfig
+from anvil_tui.records.validation import decode_json, read_bytes
+from anvil_tui.rehearsal import figures, startup_log
+from anvil_tui.rehearsal.api import application
+from anvil_tui.rehearsal.core import EngineCore
+from anvil_tui.rehearsal.memory import GpuMemory
+from anvil_tui.rehearsal.startup_log import Bar, Entry, written
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one engine until it is told to stop; the exit code is that of a vLLM server."""
+    launched = time.monotonic() - (time.time() - psutil.Process().create_time())
+    parser = argparse.ArgumentParser(prog="python -m anvil_tui.rehearsal.engine", description=__doc__)
+    parser.add_argument("--config", type=Path, required=True, help="JSON file of an EngineConfig")
+    path: Path = parser.parse_args(argv).config
+    try:
+        config = decode_json(EngineConfig, read_bytes(path), str(path))
+        figures.check(config, str(path))
+    except AnvilError as error:
+        write_all(2, f"{error}\n".encode())
+        return error.exit_code
+    return run(config, launched)
+
+
+def run(config: EngineConfig, launched: float) -> int:
+    """Load, then serve. `launched` is when the process began, on the monotonic clock."""
+    clock = _Clock(launched, config.engine.time_scale)
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((config.host, config.port))
+        except OSError as error:
+            write_all(
+                2, f"    sock.bind(addr)\nOSError: [Errno {error.errno}] {os.strerror(error.errno or 0)}\n".encode()
+            )
+            return 1
+        memory = GpuMemory(config)
+        _play(startup_log.opening(config), clock, memory)
+        free = [mib / figures.MIB_PER_GIB for mib in memory.free_mib()] or [figures.device_total(config)] * len(
+            figures.devices(config)
+        )
+        for rank, gib in enumerate(free):
+            if gib < figures.desired(config):
+                _play(startup_log.too_little_memory(config, rank, gib), clock, memory)
+                return 1
+        _play(startup_log.loading(config, free), clock, memory)
+        asyncio.run(_serve(config, memory, listener))
+    return 0
+
+
+class _Clock:
+    """Simulated seconds since launch, kept on absolute due times."""
+
+    def __init__(self, launched: float, scale: float) -> None:
+        self._launched = launched
+        self._scale = scale
+
+    def wait_until(self, seconds: float) -> None:
+        time.sleep(max(0.0, self._launched + seconds / self._scale - time.monotonic()))
+
+
+def _play(script: Iterable[Entry], clock: _Clock, memory: GpuMemory) -> None:
+    """Write each entry when it is due, and hold from then on what it says."""
+    for entry in script:
+        clock.wait_until(entry.at)
+        if entry.held is not None:
+            memory.hold(entry.held)
+        text = written(entry, os.getpid(), time.strftime("%m-%d %H:%M:%S"))
+        write_all(2 if isinstance(entry, Bar) else 1, text.encode())
+
+
+async def _serve(config: EngineConfig, memory: GpuMemory, listener: socket.socket) -> None:
+    app = application(config, EngineCore(config, memory))
+    server = _Server(uvicorn.Config(app, lifespan="on", timeout_graceful_shutdown=1, timeout_keep_alive=5))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.stop)
+    await server.serve(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn under signal handlers of our own, so that a stop that was asked for exits 0, as vLLM's does."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    def stop(self) -> None:
+        """Stop listening and cut what still runs."""
+        self.should_exit = True
+
+
+if __name__ == "__main__":
+    sys.exit(main())
