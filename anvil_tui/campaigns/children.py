@@ -23,7 +23,9 @@ class JsonLinesChild:
         self.pid = process.pid
 
     @classmethod
-    async def start(cls, module: str, *arguments: str, stderr: int, env: Mapping[str, str] | None = None) -> JsonLinesChild:
+    async def start(
+        cls, module: str, *arguments: str, stderr: int, env: Mapping[str, str] | None = None
+    ) -> JsonLinesChild:
         """Start `python -m module`; its stderr goes to the descriptor `stderr`."""
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-P", "-m", module, *arguments,

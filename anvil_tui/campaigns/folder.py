@@ -103,4 +103,7 @@ def find_campaign(campaigns: Path, name: str) -> CampaignFolder:
         several = ", ".join(one.id for one in matching)
         raise BadInput(str(campaigns), Fault("campaign", f"{name!r} could be any of several", several))
     ids = [one.id for one in found]
-    raise BadInput(str(campaigns), Fault("campaign", f"no campaign {name!r}", ", ".join(ids[-5:]) or "none yet", nearest(name, ids)))
+    raise BadInput(
+        str(campaigns),
+        Fault("campaign", f"no campaign {name!r}", ", ".join(ids[-5:]) or "none yet", nearest(name, ids)),
+    )

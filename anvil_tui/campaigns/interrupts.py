@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 InterruptKind = Literal["stop_now", "skip_rung", "lane_died", "disk_full"]
 
@@ -46,7 +46,7 @@ class Interrupts:
         assert self.pending is not None
         return self.pending
 
-    async def until(self, awaited: asyncio.Future[object] | asyncio.Task[object]) -> None:
+    async def until(self, awaited: asyncio.Future[Any]) -> None:
         """Wait for `awaited`, or raise the Interrupt that comes first; `awaited` is cancelled then."""
         struck = asyncio.ensure_future(self.struck())
         try:

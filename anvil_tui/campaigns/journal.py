@@ -86,7 +86,9 @@ def take_lock(path: Path) -> int:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(fd)
-        raise CannotRun(f"{path.parent.name}: another process writes this campaign; watch it or ask it to stop") from None
+        raise CannotRun(
+            f"{path.parent.name}: another process writes this campaign; watch it or ask it to stop"
+        ) from None
     return fd
 
 

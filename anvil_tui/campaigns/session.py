@@ -134,7 +134,9 @@ class Session:
         while True:
             free = shutil.disk_usage(self.folder.path).free
             if free < DISK_RESERVE_BYTES:
-                words = f"{free / 2**30:.1f} GiB of disk left; 2 GiB are kept free: the campaign stops while it can be kept whole"
+                words = (
+                    f"{free / 2**30:.1f} GiB of disk left, below the 2 GiB kept free: stopping while all can be kept"
+                )
                 self.raise_alarm(AlarmRaised(alarm="disk", words=words))
                 self.interrupts.strike(Interrupt("disk_full", words))
                 return

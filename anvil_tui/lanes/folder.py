@@ -79,7 +79,7 @@ class LaneFolder:
     def process(self) -> ProcessIdentity | None:
         """The lane's process, once started; it may be gone by now."""
         started = self.started()
-        return started and ProcessIdentity(started.boot_id, started.pid, started.start_ticks)
+        return ProcessIdentity(started.boot_id, started.pid, started.start_ticks) if started else None
 
     def state(self) -> LoadState:
         """What this load is now, from its files and its process."""

@@ -1,8 +1,8 @@
 """The holder of a process lane: starts it, holds its locks, records its exit. Standard library only.
 
-`python -m anvil_tui.lanes.holder FOLDER` reads `launch.json`, takes the locks it names (all or none), opens `lane.log` for
-append and starts the lane in a session of its own, with the lock descriptors inherited: the lane keeps its GPUs locked even
-when this process is killed. One JSON line on stdout says `started` or `refused`; then the holder only waits.
+`python -m anvil_tui.lanes.holder FOLDER` reads `launch.json`, takes the locks it names (all or none), opens `lane.log`
+for append and starts the lane in a session of its own, with the lock descriptors inherited: the lane keeps its GPUs
+locked even when this process is killed. One JSON line on stdout says `started` or `refused`; then the holder only waits.
 """
 
 from __future__ import annotations

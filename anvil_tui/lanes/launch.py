@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import errno
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -46,7 +46,9 @@ def check(lane: Lane, environment: Mapping[str, str]) -> None:
         _check_process(lane, launch, environment)
     host, port = lane.address
     if _in_use(host, port):
-        raise CannotRun(f"{lane.name}: port {port} on {host} is in use by another process; free it or change the profile")
+        raise CannotRun(
+            f"{lane.name}: port {port} on {host} is in use by another process; free it or change the profile"
+        )
 
 
 def prepare(lane: Lane, locks: tuple[str, ...], locations: Locations, environment: Mapping[str, str]) -> LaneFolder:
@@ -54,7 +56,10 @@ def prepare(lane: Lane, locks: tuple[str, ...], locations: Locations, environmen
     folder = LaneFolder.create(locations.lanes, lane.name)
     profile = lane.profile
     launch = profile.launch
-    argv, env, env_from, cwd = (), {}, (), None
+    argv: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    env_from: tuple[str, ...] = ()
+    cwd: str | None = None
     log: str | None = "lane.log"
     match launch:
         case ProcessLaunch():
@@ -74,7 +79,7 @@ def prepare(lane: Lane, locks: tuple[str, ...], locations: Locations, environmen
     launched = Launched(
         lane=lane.name,
         load_id=folder.load_id,
-        kind=launch.__struct_config__.tag,
+        kind=lane.kind,
         engine=profile.identity.engine,
         at=clock.utc_now(),
         mono_us=clock.mono_us(),
@@ -123,7 +128,9 @@ def _check_process(lane: Lane, launch: ProcessLaunch, environment: Mapping[str, 
     command = recipe.render(launch.argv[0], names)
     path = launch.env.get("PATH", environment.get("PATH"))
     if shutil.which(command, path=path) is None:
-        raise BadInput(str(lane.path), Fault("launch.argv[0]", f"no such command: {command}", "an executable on this machine"))
+        raise BadInput(
+            str(lane.path), Fault("launch.argv[0]", f"no such command: {command}", "an executable on this machine")
+        )
     if launch.cwd and not Path(recipe.render(launch.cwd, names)).is_dir():
         raise BadInput(str(lane.path), Fault("launch.cwd", f"no such folder: {launch.cwd}", "a folder on this machine"))
 
@@ -136,14 +143,14 @@ def _in_use(host: str, port: int) -> bool:
         try:
             probe.bind((host, port))
         except OSError as error:
-            return error.errno == 98
+            return error.errno == errno.EADDRINUSE
     return False
 
 
 def _engine_config(lane: Lane, launch: RehearsalLaunch, locations: Locations) -> EngineConfig:
     host, port = lane.address
     timelines = locations.rehearsal
-    os.makedirs(timelines, mode=0o700, exist_ok=True)
+    timelines.mkdir(parents=True, mode=0o700, exist_ok=True)
     return EngineConfig(
         lane=lane.name,
         host=host,

@@ -1,8 +1,8 @@
 """The log reader child: follows a lane's log and says what its start-up report has become.
 
-`python -m anvil_tui.lanes.log_reader LOG --engine vllm` prints one JSON line when the report changed, at most five a second,
-and ends when its stdin closes. It lives in a process of its own, since reading a log beside the measuring client costs the
-client milliseconds.
+`python -m anvil_tui.lanes.log_reader LOG --engine vllm` prints one JSON line when the report changed, at most five a
+second, and ends when its stdin closes. It lives in a process of its own, since reading a log beside the measuring
+client costs the client milliseconds.
 """
 
 from __future__ import annotations

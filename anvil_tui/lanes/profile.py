@@ -15,7 +15,7 @@ from anvil_tui.errors import BadInput, Fault, nearest
 from anvil_tui.lanes import recipe
 from anvil_tui.lanes.site import read_site
 from anvil_tui.locations import Locations
-from anvil_tui.records.lane import LaneProfile, ProcessLaunch, RehearsalLaunch
+from anvil_tui.records.lane import AttachLaunch, LaneProfile, LaunchKind, ProcessLaunch, RehearsalLaunch
 from anvil_tui.records.validation import decode_toml, read_bytes
 from anvil_tui.text import looks_secret
 
@@ -42,6 +42,16 @@ class Lane:
     @property
     def rehearsal(self) -> bool:
         return isinstance(self.profile.launch, RehearsalLaunch)
+
+    @property
+    def kind(self) -> LaunchKind:
+        match self.profile.launch:
+            case ProcessLaunch():
+                return "process"
+            case AttachLaunch():
+                return "attach"
+            case RehearsalLaunch():
+                return "rehearsal"
 
     @property
     def address(self) -> tuple[str, int]:
@@ -78,7 +88,9 @@ def profile_paths(locations: Locations) -> dict[str, tuple[Path, Path | None]]:
     """Every profile by lane name: its path, and the shipped path that it shadows."""
     shipped = {path.stem: path for path in sorted((locations.shipped_profiles / "lanes").glob("*.toml"))}
     own = {path.stem: path for path in sorted((locations.profiles / "lanes").glob("*.toml"))}
-    return {name: (own.get(name) or shipped[name], shipped.get(name) if name in own else None) for name in own | shipped}
+    return {
+        name: (own.get(name) or shipped[name], shipped.get(name) if name in own else None) for name in own | shipped
+    }
 
 
 def find_lane(name: str, locations: Locations) -> Lane:
@@ -149,8 +161,15 @@ def _process_faults(lane: Lane, launch: ProcessLaunch) -> Iterator[Fault]:
     for index, text in enumerate(launch.argv):
         flag, _, value = text.partition("=")
         literal = value or (launch.argv[index + 1] if index + 1 < len(launch.argv) else "")
-        if flag.startswith("--") and looks_secret(flag[2:].replace("-", "_")) and literal and not literal.startswith("-"):
-            yield Fault(f"launch.argv[{index}]", f"a literal secret after {flag}", "a variable named in launch.env_from")
+        if (
+            flag.startswith("--")
+            and looks_secret(flag[2:].replace("-", "_"))
+            and literal
+            and not literal.startswith("-")
+        ):
+            yield Fault(
+                f"launch.argv[{index}]", f"a literal secret after {flag}", "a variable named in launch.env_from"
+            )
     yield from _contradictions(lane, launch)
 
 

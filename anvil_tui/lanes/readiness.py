@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anvil_tui.engines.endpoint import Endpoint, EndpointError
+from anvil_tui.engines.endpoint import EndpointClient, EndpointError
 from anvil_tui.text import sanitise
 
 
@@ -18,7 +18,7 @@ class Answer:
     engine_version: str | None = None
 
 
-async def ask(endpoint: Endpoint, served_name: str) -> Answer:
+async def ask(endpoint: EndpointClient, served_name: str) -> Answer:
     """Ask `/v1/models` once, and `/version` where it serves the right name."""
     try:
         models = await endpoint.models()
@@ -32,4 +32,4 @@ async def ask(endpoint: Endpoint, served_name: str) -> Answer:
         version = await endpoint.version()
     except EndpointError:
         version = None
-    return Answer(True, "ready", max_model_len=served.max_model_len, engine_version=version)
+    return Answer(True, "ready", max_model_len=served.length, engine_version=version)

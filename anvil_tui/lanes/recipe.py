@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from anvil_tui.errors import Fault, nearest
-from anvil_tui.records.lane import LaneProfile, ProcessLaunch, Recipe
+from anvil_tui.records.lane import LaneProfile, ProcessLaunch, Recipe, RehearsalLaunch
 
 _REFERENCE = re.compile(r"\{([a-z_]+(?:\.[A-Za-z0-9_-]+)+)\}")
 
@@ -73,7 +73,7 @@ def origins(profile: LaneProfile, literal_fields: frozenset[str]) -> dict[str, O
     launch = profile.launch
     texts = (*launch.argv, *launch.env.values()) if isinstance(launch, ProcessLaunch) else ()
     rendered = {name for text in texts for name in _REFERENCE.findall(text)}
-    simulated = launch.__struct_config__.tag == "rehearsal"
+    simulated = isinstance(launch, RehearsalLaunch)
     found: dict[str, Origin] = {}
     for field in stated(profile.recipe):
         if simulated or f"recipe.{field}" in rendered:

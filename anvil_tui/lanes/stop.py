@@ -20,8 +20,8 @@ _KILL_SECONDS = 10.0
 def members(load: LaneFolder) -> frozenset[int]:
     """Pids of the load's living processes: those of its session, and those that carry its mark in their environment.
 
-    An engine that renames its processes overwrites its environment, and one that opens sessions leaves ours: each of the
-    two signs catches what the other misses.
+    An engine that renames its processes overwrites its environment, and one that opens sessions leaves ours: each
+    of the two signs catches what the other misses.
     """
     started = load.started()
     session = started.pid if started is not None and started.boot_id == clock.boot_id() else None
@@ -34,7 +34,11 @@ def members(load: LaneFolder) -> frozenset[int]:
         pid = int(entry.name)
         if pid in (os.getpid(), holder):
             continue
-        in_session = session is not None and _session(pid) == session and _not_older(pid, started and started.start_ticks)
+        in_session = (
+            session is not None
+            and _session(pid) == session
+            and _not_older(pid, started.start_ticks if started else None)
+        )
         if in_session or mark in _environment(pid):
             found.add(pid)
     return frozenset(found)

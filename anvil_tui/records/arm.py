@@ -51,6 +51,9 @@ class MeasuredRun(Struct, frozen=True, kw_only=True):
     warm_up: bool | None = None
     """Whether something unscored ran first on this load."""
 
+    output_lengths: tuple[int, ...] = ()
+    """Output tokens of each successful request, where a file holds them but no request records."""
+    prompt_lengths: tuple[int, ...] = ()
     clock: Clock = "sent"
     wall_ms: float | None = None
     reported: dict[str, float | None] = {}

@@ -11,6 +11,7 @@ from typing import Literal, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
+from anvil_tui.records.lane import LaunchKind
 from anvil_tui.records.plan import CampaignKind
 from anvil_tui.records.vram import Gpu, Verdict
 
@@ -86,7 +87,7 @@ class LoadStarted(Event, frozen=True, kw_only=True):
 
     lane: str
     load_id: str
-    launch: Literal["process", "attach", "rehearsal"]
+    launch: LaunchKind
     pid: int | None
 
 
@@ -95,7 +96,7 @@ class LoadAdopted(Event, frozen=True, kw_only=True):
 
     lane: str
     load_id: str
-    launch: Literal["process", "attach", "rehearsal"]
+    launch: LaunchKind
 
 
 class PhaseReached(Event, frozen=True, kw_only=True):

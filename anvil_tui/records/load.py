@@ -6,6 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from anvil_tui.records.lane import LaunchKind
+
 
 class Launched(Struct, frozen=True, kw_only=True):
     """`launch.json`: what was asked for. Written before anything starts; holds no secret value."""
@@ -13,7 +15,7 @@ class Launched(Struct, frozen=True, kw_only=True):
     schema: Literal["anvil-launch/v1"] = "anvil-launch/v1"
     lane: str
     load_id: str
-    kind: Literal["process", "attach", "rehearsal"]
+    kind: LaunchKind
     engine: str
     at: str
     mono_us: int

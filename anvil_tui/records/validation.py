@@ -6,7 +6,7 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import inspect
@@ -75,9 +75,9 @@ def _faults(kind: inspect.Type, value: object, place: str) -> Iterator[Fault]:
                 return
             for key, item in value.items():
                 yield from _faults(inner, item, _join(place, str(key)))
-        case inspect.VarTupleType(item_type=inner) | inspect.ListType(item_type=inner):
-            if not isinstance(value, list):
-                yield Fault(place, _shown(value), "a list")
+        case inspect.VarTupleType(item_type=inner, min_length=least):
+            if not isinstance(value, list) or len(value) < (least or 0):
+                yield Fault(place, _shown(value), _words(kind))
                 return
             for index, item in enumerate(value):
                 yield from _faults(inner, item, f"{place}[{index}]")
@@ -121,8 +121,8 @@ def _union_faults(types: tuple[inspect.Type, ...], value: object, place: str) ->
         tag_field = structs[0].tag_field or "type"
         by_tag = {str(one.tag): one for one in structs}
         tag = value.get(tag_field)
-        if tag in by_tag:
-            yield from _struct_faults(by_tag[str(tag)], value, place)
+        if isinstance(tag, str) and tag in by_tag:
+            yield from _struct_faults(by_tag[tag], value, place)
         else:
             found = "missing" if tag is None else _shown(tag)
             yield Fault(_join(place, tag_field), found, ", ".join(by_tag), nearest(str(tag), by_tag))
@@ -156,13 +156,7 @@ def _plain(kind: inspect.Type) -> Any:
 
 def _constrained(scalar: type, **limits: object) -> Any:
     given: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
-    return msgspec.Raw if scalar is msgspec.Raw else _annotated(scalar, given) if given else scalar
-
-
-def _annotated(scalar: type, given: dict[str, Any]) -> Any:
-    from typing import Annotated
-
-    return Annotated[scalar, msgspec.Meta(**given)]
+    return Annotated[scalar, msgspec.Meta(**given)] if given else scalar
 
 
 def _words(kind: inspect.Type) -> str:
@@ -182,8 +176,8 @@ def _words(kind: inspect.Type) -> str:
             return ", ".join(str(one) for one in values)
         case inspect.UnionType(types=types):
             return " or ".join(_words(one) for one in types if not isinstance(one, inspect.NoneType))
-        case inspect.VarTupleType(item_type=inner) | inspect.ListType(item_type=inner):
-            return f"a list of {_words(inner)}"
+        case inspect.VarTupleType(item_type=inner, min_length=least):
+            return ("a list that is not empty, of " if least else "a list of ") + _words(inner)
         case inspect.StructType() | inspect.DictType():
             return "a table"
     return "a value"

@@ -1,0 +1,85 @@
+"""Beginning a campaign: its folder with everything that it needs, then a runner in a session of its own."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import msgspec
+
+from anvil_tui import __version__, clock
+from anvil_tui.campaigns.folder import CampaignFolder
+from anvil_tui.campaigns.journal import take_lock
+from anvil_tui.errors import CannotRun
+from anvil_tui.files import write_new
+from anvil_tui.lanes.profile import Lane
+from anvil_tui.locations import Locations
+from anvil_tui.records.plan import CampaignKind, CampaignPlan, LadderPlan
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A campaign whose runner was started from here."""
+
+    folder: CampaignFolder
+    runner: subprocess.Popen[bytes]
+
+
+def begin(
+    locations: Locations,
+    kind: CampaignKind,
+    lane: Lane,
+    *,
+    up: bool,
+    ladder: LadderPlan | None = None,
+    seal: bool = False,
+) -> Begun:
+    """Write a new campaign's folder and start its runner. The plan is on disk before the runner is."""
+    folder = CampaignFolder.create(locations.campaigns, kind, lane.name)
+    plan = CampaignPlan(
+        campaign_id=folder.id,
+        kind=kind,
+        lanes=(lane.name,),
+        up=up,
+        rehearsal=lane.rehearsal,
+        nonce_seed=secrets.token_hex(16),
+        ladder=ladder,
+        seal=seal,
+        lane_sha256={lane.name: lane.sha256},
+        created_at=clock.utc_now(),
+        tool_version=__version__,
+    )
+    write_new(folder.lane_profile(lane.name), lane.raw)
+    write_new(folder.path / "plan.json", msgspec.json.format(msgspec.json.encode(plan)) + b"\n")
+    return Begun(folder, start_runner(folder, locations))
+
+
+def start_runner(folder: CampaignFolder, locations: Locations) -> subprocess.Popen[bytes]:
+    """Start a runner on a campaign that no one writes. Raises CannotRun where someone does, or where it is sealed.
+
+    The journal's lock is taken here and inherited, so that the campaign is never seen without a writer in between.
+    """
+    if folder.sealed:
+        raise CannotRun(f"{folder.id} is sealed; nothing is ever added to it but signatures")
+    lock = take_lock(folder.journal)
+    try:
+        log = os.open(folder.runner_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            return subprocess.Popen(
+                [
+                    sys.executable, "-P", "-m", "anvil_tui.campaigns.runner", str(folder.path),
+                    "--journal-fd", str(lock), "--state", str(locations.state),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(lock,),
+                start_new_session=True,
+            )  # fmt: skip
+        finally:
+            os.close(log)
+    finally:
+        os.close(lock)

@@ -1,0 +1,61 @@
+"""What can be refused before a campaign begins, so that nothing is sent and no folder is made."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from anvil_tui.campaigns.ladder import check_plan
+from anvil_tui.campaigns.load import endpoint_of
+from anvil_tui.errors import CannotRun
+from anvil_tui.files import Lock
+from anvil_tui.lanes import launch, locks, readiness
+from anvil_tui.lanes.folder import living_load
+from anvil_tui.lanes.profile import Lane
+from anvil_tui.lanes.readiness import Answer
+from anvil_tui.locations import Locations
+from anvil_tui.records.lane import AttachLaunch
+from anvil_tui.records.plan import LadderPlan
+
+
+def check_up(lane: Lane, locations: Locations) -> None:
+    """Whether the lane can be started now. Raises BadInput or CannotRun."""
+    _check_free(lane)
+    if isinstance(lane.profile.launch, AttachLaunch):
+        launch.check(lane, os.environ)
+    living = living_load(locations.lanes, lane.name)
+    if living is None:
+        launch.check(lane, os.environ)
+    elif living.state() == "up":
+        raise CannotRun(f"{lane.name} is up already (load {living.load_id}); `anvil-tui down {lane.name}` stops it")
+
+
+def check_ladder(lane: Lane, plan: LadderPlan, locations: Locations, *, up: bool) -> None:
+    """Whether the ladder can run: the lane is there or may be started, and every target fits. Raises CannotRun."""
+    _check_free(lane)
+    attached = isinstance(lane.profile.launch, AttachLaunch)
+    living = None if attached else living_load(locations.lanes, lane.name)
+    if attached or (living is not None and living.state() == "up"):
+        answer = asyncio.run(_ask(lane))
+        if not answer.ready:
+            raise CannotRun(f"{lane.name}: {answer.words}")
+        check_plan(lane.name, answer.max_model_len, plan, "observed")
+        return
+    if not up:
+        raise CannotRun(f"{lane.name} is down; start it with `anvil-tui up {lane.name}`, or add --up")
+    if living is None:
+        launch.check(lane, os.environ)
+    check_plan(lane.name, lane.profile.recipe.max_model_len, plan, "the recipe's")
+
+
+def _check_free(lane: Lane) -> None:
+    """Two campaigns never measure one load."""
+    path = locks.measuring_lock(lane)
+    if Lock.held(path):
+        holder = path.read_text(errors="replace").strip() or "another campaign"
+        raise CannotRun(f"{lane.name}: {holder} measures this load now; watch it, or ask it to stop")
+
+
+async def _ask(lane: Lane) -> Answer:
+    async with endpoint_of(lane) as endpoint:
+        return await readiness.ask(endpoint, lane.profile.endpoint.served_name)

@@ -1,0 +1,44 @@
+"""Sealing and signing a campaign: the operator's acts, or the runner's where a key needs no passphrase."""
+
+from __future__ import annotations
+
+from anvil_tui.bundles import keys, seal, sign, trust
+from anvil_tui.campaigns.folder import CampaignFolder
+from anvil_tui.campaigns.journal import Journal
+from anvil_tui.errors import CannotRun
+from anvil_tui.locations import Locations
+from anvil_tui.records.bundle import SealReport, SigningKey, SignReport
+
+
+def seal_campaign(folder: CampaignFolder) -> SealReport:
+    """Seal a campaign that no one writes. Raises CannotRun and CheckFailed."""
+    if folder.sealed:
+        raise CannotRun(f"{folder.id} is sealed already; a sealed campaign is never changed")
+    with Journal.take(folder.journal) as journal:
+        return seal_held(folder, journal)
+
+
+def seal_held(folder: CampaignFolder, journal: Journal) -> SealReport:
+    """Seal a campaign whose journal this process holds. Raises CannotRun and CheckFailed."""
+    return seal.seal(folder.path, journal.append)
+
+
+def signing_keys(locations: Locations) -> tuple[SigningKey, ...]:
+    """Every key that can sign here, with who the trust store says it is. Raises BadInput for a bad trust store."""
+    return keys.usable(locations.keys, trust.read(locations.allowed_signers))
+
+
+def choose_key(locations: Locations, *, unattended: bool = False) -> SigningKey:
+    """The key to sign with. Raises CannotRun that says how to get one."""
+    found = sign.choose(signing_keys(locations), unattended=unattended)
+    if found is None:
+        how = "that needs no passphrase (an agent, or a key without one)" if unattended else "of yours"
+        raise CannotRun(f"no trusted key {how}; `anvil-tui keys --create YOU@LAB` creates one")
+    return found
+
+
+def sign_campaign(folder: CampaignFolder, key: SigningKey, passphrase: bytes | None) -> SignReport:
+    """Sign a sealed campaign. Raises KeyRefused, CannotRun and CheckFailed; the bundle is then as it was."""
+    if not folder.sealed:
+        raise CannotRun(f"{folder.id} is not sealed; `anvil-tui seal {folder.id}` comes first")
+    return sign.sign(folder.path, key, passphrase)

@@ -1,0 +1,130 @@
+"""The command line as argparse sees it: every verb, its arguments, and where its function is."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import get_args
+
+from anvil_tui import __version__
+from anvil_tui.records.lane import Effort, EngineName
+
+_EXIT_CODES = (
+    "exit codes: 0 done and good; 1 done, and a check failed; 2 bad input, or it cannot run; "
+    "3 a bundle is intact but nobody trusted signed it; 128+n ended by signal n"
+)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="anvil-tui",
+        description="Qualify model-serving lanes: start them, probe them with long contexts, and sign the evidence.",
+        epilog=_EXIT_CODES,
+    )
+    parser.add_argument("--version", action="version", version=f"anvil-tui {__version__}")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON document")
+    for target, default in ((parser, None), (common, argparse.SUPPRESS)):
+        target.add_argument("--profiles", type=Path, metavar="DIR", default=default, help="folder of your own profiles")
+        target.add_argument("--state", type=Path, metavar="DIR", default=default, help="folder of lanes and campaigns")
+    parser.set_defaults(verb=None, json=False)
+    verbs = parser.add_subparsers(metavar="VERB", dest="verb")
+
+    def verb(name: str, module: str, help: str) -> argparse.ArgumentParser:
+        one = verbs.add_parser(name, help=help, description=help, parents=[common], epilog=_EXIT_CODES)
+        one.set_defaults(module=module, function=name.replace("-", "_"))
+        return one
+
+    verb("lanes", "lanes", "list the lanes and what they do now")
+    check = verb("check", "lanes", "check lane profiles and machine files without running anything")
+    check.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    up = verb("up", "lanes", "start a lane and watch it come up")
+    up.add_argument("lane", metavar="LANE")
+    down = verb("down", "lanes", "stop a lane and everything that it started")
+    down.add_argument("lane", metavar="LANE")
+    down.add_argument("--grace", type=_seconds, default=30.0, metavar="S", help="seconds to end by itself (default 30)")
+
+    ladder = verb("ladder", "ladder", "probe a lane with prompts of exact length, one request a rung")
+    ladder.add_argument("lane", metavar="LANE")
+    ladder.add_argument("--targets", required=True, type=_targets, metavar="A,B,C", help="prompt lengths in tokens")
+    ladder.add_argument(
+        "--max-tokens", type=_positive, metavar="N", help="tokens of an answer (default: the profile's)"
+    )
+    ladder.add_argument("--margin", type=_natural, metavar="N", help="tokens left free (default: the profile's)")
+    ladder.add_argument(
+        "--reasoning-effort",
+        choices=get_args(Effort),
+        metavar="E",
+        help="(default: the profile's) " + ", ".join(get_args(Effort)),
+    )
+    ladder.add_argument("--up", action="store_true", help="start the lane where it is down")
+    ladder.add_argument("--seal", action="store_true", help="seal and sign at the end, with an agent or an open key")
+
+    verb("campaigns", "campaigns", "list the campaigns, the newest last")
+    for name, help in (
+        ("watch", "follow a campaign until its runner ends"),
+        ("resume", "go on with a campaign whose runner died"),
+    ):
+        verb(name, "campaigns", help).add_argument("campaign", metavar="ID", help="an id, a part of one, or `last`")
+    stop = verb("stop", "campaigns", "ask a campaign's runner to stop after its open request")
+    stop.add_argument("campaign", metavar="ID")
+    stop.add_argument("--now", action="store_true", help="cut the open request short")
+    decide = verb("decide", "campaigns", "put your decision text into a campaign, before it is sealed")
+    decide.add_argument("campaign", metavar="ID")
+    decide.add_argument("--text", required=True, type=Path, metavar="FILE", help="the text; - reads standard input")
+
+    verb("seal", "bundles", "seal a campaign: from then on nothing changes").add_argument("campaign", metavar="ID")
+    sign = verb("sign", "bundles", "sign a sealed campaign with your key")
+    sign.add_argument("campaign", metavar="ID")
+    verify = verb("verify", "bundles", "check a bundle: its signature, its files, its journal")
+    verify.add_argument("bundle", type=Path, metavar="BUNDLE")
+    verify.add_argument("--published", action="store_true", help="a public copy: private files may be withheld")
+    keys = verb("keys", "bundles", "show signing keys and trusted signers, or create your key")
+    keys.add_argument("--create", metavar="PRINCIPAL", help="create your signing key under this name, you@lab say")
+    keys.add_argument("--no-passphrase", action="store_true", help="create it without a passphrase, without asking")
+
+    read_log = verb(
+        "read-log", "logs", "read an engine's start-up log: KV tokens, memory, phases, the cause of a failure"
+    )
+    read_log.add_argument("file", type=Path, metavar="FILE")
+    read_log.add_argument("--engine", choices=get_args(EngineName), help="(default: seen from the log)")
+    read_log.add_argument("--lines", action="store_true", help="show the line behind each figure")
+
+    verb("doctor", "doctor", "check this machine: folders, keys, GPUs, terminal")
+    return parser
+
+
+def _targets(text: str) -> tuple[int, ...]:
+    try:
+        targets = tuple(int(part.replace("_", "")) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: whole numbers with commas between, such as 2000,6000") from None
+    for target in targets:
+        if target < 1:
+            raise argparse.ArgumentTypeError(f"a target of {target} tokens; each target is a whole number from 1")
+    return targets
+
+
+def _positive(text: str) -> int:
+    return _at_least(text, 1)
+
+
+def _natural(text: str) -> int:
+    return _at_least(text, 0)
+
+
+def _at_least(text: str, least: int) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r}: a whole number from {least}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 86400:
+        raise argparse.ArgumentTypeError(f"{text!r}: seconds from 0 to 86400")
+    return seconds
