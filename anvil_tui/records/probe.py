@@ -43,6 +43,24 @@ class MeasureRung(Struct, frozen=True, kw_only=True, tag_field="do", tag="measur
     output_length: OutputLength = "natural"
     nonce: Annotated[str, Meta(min_length=1)]
     cache_salt: bool = True
+    needle_depth: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """Hide a code at this depth of the prompt, 0 (start) to 1 (end), and ask for it; null asks about the text."""
+    deadlines: Deadlines = Deadlines()
+
+
+class ProbeUrl(Struct, frozen=True, kw_only=True, tag_field="do", tag="probe_url"):
+    """One measured request to any OpenAI-compatible server, which needs nothing but chat completions.
+
+    Without `prompt_tokens` the prompt is a short question whose length nobody sized.
+    """
+
+    id: str
+    target: Target
+    prompt_tokens: Positive | None = None
+    max_tokens: Positive = 256
+    reasoning_effort: Effort | None = None
+    output_length: OutputLength = "natural"
+    nonce: Annotated[str, Meta(min_length=1)]
     deadlines: Deadlines = Deadlines()
 
 
@@ -52,7 +70,7 @@ class CancelProbe(Struct, frozen=True, kw_only=True, tag_field="do", tag="cancel
     id: str
 
 
-ProbeAsk = MeasureRung | CancelProbe
+ProbeAsk = MeasureRung | ProbeUrl | CancelProbe
 
 
 class ProbeReady(Struct, frozen=True, kw_only=True, tag_field="kind", tag="ready"):

@@ -42,6 +42,14 @@ class Sizing(Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
+class Needle(Struct, frozen=True, kw_only=True):
+    """A code hidden in the prompt, and whether the visible answer held it; null where no whole answer came."""
+
+    depth: float
+    code: str
+    found: bool | None
+
+
 class RequestError(Struct, frozen=True, kw_only=True):
     """What a server or the transport said when a request failed. Texts are bounded to 4 KiB and sanitised."""
 
@@ -76,6 +84,7 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
     cache_salt: bool = False
     """Whether the request carried a cache salt of its own."""
     sizing: Sizing | None = None
+    needle: Needle | None = None
     body_sha256: str | None = None
     request_id: str | None = None
 
