@@ -52,7 +52,7 @@ def judge(
     policy: Policy,
     policy_reason: str | None,
     period_us: int,
-    spill_applies: bool,
+    spill_applies: bool = True,
     witnesses: Sequence[SpillWitness] = (),
     rehearsal: bool = False,
 ) -> ReserveVerdict:
@@ -60,15 +60,16 @@ def judge(
 
     FAIL: one sample of one GPU below the reserve, whatever else is missing, or a witness that saw spill. UNKNOWN: a GPU
     without a credible figure in any sample (lost, not available, contradicting itself), in none, or for the last 2 s.
-    INCOMPLETE: more than 250 ms without a sample, less than 99 % of the window covered at the `period_us` that was
-    asked for, or a sampler that was started again (`gaps`). Else PASS, which says "spill not checked" where spill could
-    be (`spill_applies`) and no witness works. The verdict is what was measured: `policy` changes nothing of it.
+    INCOMPLETE: more than 250 ms without a sample, less than 99 % of the samples that `period_us` promises (one may
+    always be missing), or a sampler that was started again (`gaps`). Else PASS, which says "spill not checked" where
+    spill could be (`spill_applies`, never in a rehearsal) and no witness works. The verdict is what was measured:
+    `policy` changes nothing of it.
     """
     window = _Window(from_us=window_from_us, to_us=window_to_us, period_us=period_us)
     inside = sorted((s for s in samples if window_from_us <= s.mono_us <= window_to_us), key=lambda s: s.mono_us)
     restarts = [gap for gap in gaps if gap.from_us <= window_to_us and gap.to_us >= window_from_us]
     restarted = f"sampling was interrupted: {restarts[0].reason}" if restarts else None
-    spill, witness = _spill(witnesses, window) if spill_applies else ("not applicable", None)
+    spill, witness = _spill(witnesses, window) if spill_applies and not rehearsal else ("not applicable", None)
     seen = [_seen(gpu, inside, window) for gpu in gpus]
     rows = tuple(_row(of_gpu, window, reserve_mib * MIB, restarted, spill) for of_gpu in seen)
     verdict: Verdict = min((row.verdict for row in rows), key=_WORST_FIRST.index, default="UNKNOWN")
@@ -110,8 +111,9 @@ class _Seen(Struct, frozen=True, kw_only=True):
     """Why the first reading that is not credible is not."""
     longest_us: int
     """The longest time without a figure, the edges of the window included."""
+    missed: int
+    """Samples that the period promises and that are not there."""
     coverage_pct: float
-    """A pause of more than one and a half periods loses what exceeds one period."""
 
 
 def _seen(gpu: Gpu, samples: Sequence[VramSample], window: _Window) -> _Seen:
@@ -125,15 +127,16 @@ def _seen(gpu: Gpu, samples: Sequence[VramSample], window: _Window) -> _Seen:
     pauses = [
         after - before for before, after in pairwise((window.from_us, *(at_us for at_us, _ in free), window.to_us))
     ]
-    lost_us = sum(pause - window.period_us for pause in pauses if 2 * pause > 3 * window.period_us)
+    missed = sum(max(0, round(pause / window.period_us) - 1) for pause in pauses)
     length_us = window.to_us - window.from_us
-    covered = max(0.0, 1 - lost_us / length_us) if free and length_us > 0 else 0.0
+    covered = max(0.0, 1 - missed * window.period_us / length_us) if free and length_us > 0 else 0.0
     return _Seen(
         gpu=gpu,
         readings=tuple(reading for _, reading in readings),
         free=free,
         doubt=next((doubt for doubt in doubts if doubt is not None), None),
         longest_us=max(pauses),
+        missed=missed,
         coverage_pct=round(100 * covered, 3),
     )
 
@@ -183,9 +186,10 @@ def _judged(
         return "INCOMPLETE", restarted
     if seen.longest_us > LONGEST_GAP_US:
         return "INCOMPLETE", f"{seen.longest_us / 1000:.0f} ms without a sample"
-    if seen.coverage_pct < LOWEST_COVERAGE_PCT:
+    if seen.coverage_pct < LOWEST_COVERAGE_PCT and seen.missed > 1:
         asked_hz = 1e6 / window.period_us
-        return "INCOMPLETE", f"{seen.coverage_pct:.1f} % of the window is covered at the {asked_hz:g} Hz asked for"
+        words = f"{seen.missed} samples are missing at the {asked_hz:g} Hz asked for: {seen.coverage_pct:.1f} % covered"
+        return "INCOMPLETE", words
     words = f"{_mib(reserve + margin)} MiB free at least: {_mib(margin)} MiB above {_mib(reserve)} MiB"
     return ("PASS (spill not checked)" if spill == "not checked" else "PASS"), words
 

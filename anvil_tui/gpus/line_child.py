@@ -21,7 +21,7 @@ _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 30.0
 _GOOD_LIFE_S = 10.0
 """After a life as long as this the pause before the next one is the first again."""
-_STOP_S = 1.5
+_DEATH_S = 1.5
 _CLOCK_JUMP_S = 2.0
 
 
@@ -41,13 +41,18 @@ class LineChild:
         on_end: Callable[[str, int | None], None],
         silence_s: float,
         start_s: float,
+        stop_s: float = 1.5,
     ) -> None:
-        """A child is killed that gives no good line for `silence_s`, or no first one within `start_s`."""
+        """A child is killed that gives no good line for `silence_s`, or no first one within `start_s`.
+
+        `stop_s` is how long it may take to end after its stdin closed.
+        """
         self.argv = tuple(argv)
         self._on_line = on_line
         self._on_end = on_end
         self._silence_s = silence_s
         self._start_s = start_s
+        self._stop_s = stop_s
         self._process: Process | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._last_us: int | None = None
@@ -72,9 +77,9 @@ class LineChild:
         self._keeper = None
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
-            if not await _ended(self._process, _STOP_S):
+            if not await _ended(self._process, self._stop_s):
                 _kill(self._process)
-                await _ended(self._process, _STOP_S)
+                await _ended(self._process, _DEATH_S)
 
     async def _keep(self) -> None:
         pause_s = _FIRST_PAUSE_S
@@ -106,7 +111,7 @@ class LineChild:
             _kill(process)
             raise
         if fault is None:
-            await _ended(process, _STOP_S)
+            await _ended(process, _DEATH_S)
             code = process.returncode
             fault = "closed its output" if code is None else f"exit code {code}" if code >= 0 else f"signal {-code}"
             fault = f"{fault} ({signal.Signals(-code).name})" if code is not None and code < 0 else fault
