@@ -119,7 +119,7 @@ def reported_tokens(blocks: int, blocks_per_request: int, max_model_len: int) ->
 
 
 def matching_blocks(tokens: int, blocks_per_request: int, max_model_len: int) -> int | None:
-    """The whole number of blocks that reports exactly `tokens`, or None. A random figure fits with chance R / length."""
+    """The whole number of blocks that reports exactly `tokens`, or None; a random count fits with chance R / length."""
     near = tokens * blocks_per_request // max_model_len
     fits = [
         blocks

@@ -13,6 +13,9 @@ from anvil_tui.evidence.statistics import nearest_rank
 from anvil_tui.records.request import RequestRecord
 from anvil_tui.records.run_metrics import Clock, RequestTiming, RunMetrics
 
+COMPLETED = frozenset({"ok", "truncated"})
+"""Outcomes that count: visible content arrived. An answer cut at max_tokens counts, as in the seeds."""
+
 
 def request_timing(record: RequestRecord, clock: Clock = "sent") -> RequestTiming:
     """Timings and rates of one request, in ms and tokens/s.
@@ -45,7 +48,7 @@ def run_metrics(
     requests: Sequence[RequestRecord], *, wall_ms: float | None = None, clock: Clock = "sent"
 ) -> RunMetrics:
     """Metrics of one run. Without `wall_ms` the wall time is first byte sent to last stream ended."""
-    good = [record for record in requests if record.outcome == "ok"]
+    good = [record for record in requests if record.outcome in COMPLETED]
     timings = [request_timing(record, clock) for record in good]
     wall = wall_ms if wall_ms is not None else wall_time_ms(requests)
     output = _total(record.output_tokens for record in good)

@@ -1,0 +1,61 @@
+"""What two lanes differ in. Port, served name and container name are operational; everything else is functional."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from anvil_tui.records.lane import LaneProfile
+
+_OPERATIONAL = {
+    "endpoint.base_url": "port",
+    "endpoint.served_name": "served model name",
+    "launch.name": "container name",
+    "launch.container": "container name",
+}
+_IGNORED = ("about", "schema")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One key path with different values; a value that is not set is None."""
+
+    field: str
+    baseline: Any
+    candidate: Any
+
+
+@dataclass(frozen=True)
+class Differences:
+    """All differences of two profiles."""
+
+    functional: tuple[Difference, ...]
+    operational: tuple[str, ...]
+
+
+def lane_differences(baseline: LaneProfile, candidate: LaneProfile) -> Differences:
+    """Compare two profiles key by key; env, argv, mounts, devices and limits count as functional."""
+    old, new = _flat(msgspec.to_builtins(baseline)), _flat(msgspec.to_builtins(candidate))
+    changed = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
+    return Differences(
+        functional=tuple(Difference(key, old.get(key), new.get(key)) for key in changed if key not in _OPERATIONAL),
+        operational=tuple(dict.fromkeys(_OPERATIONAL[key] for key in changed if key in _OPERATIONAL)),
+    )
+
+
+def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(_leaves(table, ""))
+
+
+def _leaves(table: Mapping[str, Any], place: str) -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        path = f"{place}.{key}" if place else key
+        if path in _IGNORED or value is None:
+            continue
+        if isinstance(value, Mapping):
+            yield from _leaves(value, path)
+        else:
+            yield path, value

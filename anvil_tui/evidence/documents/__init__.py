@@ -1,0 +1,1 @@
+"""Result documents: plain data in the published shapes."""
