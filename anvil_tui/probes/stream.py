@@ -290,7 +290,7 @@ class Stream:
     ) -> None:
         """Name what was odd without being a failure, or beside one."""
         last_count = arrivals[-1].count if arrivals else None
-        asked, ended = self.asked, end.how in ("eof", "done", "grace") and self.error is None
+        asked, ended = self.asked, end.how in ("eof", "done", "grace") and outcome != "error_in_stream"
         seen: dict[str, bool] = {
             "not_streamed": not self.streamed,
             "no_done": ended and self.streamed and not self.done and self.finish_reason is not None,
@@ -299,7 +299,7 @@ class Stream:
             "no_usage": ended and output_tokens is None,
             "malformed_events": self._malformed > 0,
             "not_smooth": rate.smooth is False,
-            "short_window": rate.short,
+            "short_window": ended and rate.short,
             "first_count_estimated": rate.estimated and rate.tok_s is not None,
             "usage_mismatch": ended
             and output_tokens is not None
