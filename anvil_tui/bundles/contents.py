@@ -26,9 +26,9 @@ class Contents:
     hashes: Mapping[str, str]
     """Of the signed list, by path; also of files that a published copy withholds."""
     sizes: Mapping[str, int]
-    """In bytes, of the files that are here."""
+    """In bytes, of the files that are here as they were sealed."""
     kept: Mapping[str, bytes]
-    """The structured files that are here: manifest, journal, plan, profiles, runs, documents, start-up reports."""
+    """The structured files among them: manifest, journal, plan, profiles, runs, documents, start-up reports."""
     withheld: tuple[str, ...]
 
 
@@ -39,6 +39,7 @@ class Examination:
     contents: Contents | None
     findings: tuple[Finding, ...]
     files: int
+    """How many were hashed."""
     bytes: int
 
 
@@ -83,6 +84,7 @@ def examine(
         findings.append(finding("EMPTY", "the list names nothing but the manifest"))
     sizes: dict[str, int] = {}
     kept: dict[str, bytes] = {}
+    hashed: list[int] = []
     room = MAX_KEPT_BYTES
     for path in sorted(hashes.keys() & present):
         try:
@@ -91,10 +93,12 @@ def examine(
         except Refused as refused:
             findings.append(refused.finding)
             continue
-        sizes[path] = content.size
+        hashed.append(content.size)
         if content.sha256 != hashes[path]:
             findings.append(finding("HASH_MISMATCH", "its bytes are not those that were sealed", path))
-        elif content.data is not None:
+            continue
+        sizes[path] = content.size
+        if content.data is not None:
             kept[path] = content.data
             room -= content.size
     told = None
@@ -115,7 +119,7 @@ def examine(
     if told is not None:
         findings += _disagreements(told, hashes, sizes)
         contents = Contents(told, hashes, sizes, kept, withheld)
-    return Examination(contents, tuple(findings), len(sizes), sum(sizes.values()))
+    return Examination(contents, tuple(findings), len(hashed), sum(hashed))
 
 
 def _stray(entries: tuple[tree.Entry, ...], hashes: Mapping[str, str]) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Literal
 
 import msgspec
@@ -76,15 +77,13 @@ def read(raw: bytes) -> Journal:
             raise Refused("JOURNAL_BROKEN", f"line {number} is not an event: {error}", NAME) from None
         if envelope.prev != prev:
             raise Refused("JOURNAL_BROKEN", f"line {number} does not follow the line before it", NAME)
-        if envelopes and envelope.seq != envelopes[-1].seq + 1:
-            raise Refused("JOURNAL_BROKEN", f"line {number} has number {envelope.seq}", NAME)
+        if envelope.seq != number - 1:
+            raise Refused("JOURNAL_BROKEN", f"line {number} has the number {envelope.seq}, not {number - 1}", NAME)
         if body is None and envelope.kind in events.KINDS:
             raise Refused("JOURNAL_BROKEN", f"line {number} is a {envelope.kind} that cannot be read", NAME)
         envelopes.append(envelope)
         bodies.append(body)
         prev = digest(line)
-    if envelopes[0].seq not in {0, 1}:
-        raise Refused("JOURNAL_BROKEN", f"it begins with number {envelopes[0].seq}", NAME)
     return Journal(tuple(envelopes), tuple(bodies))
 
 
@@ -162,7 +161,7 @@ def check_artifacts(journal: Journal, hashes: Mapping[str, str], sizes: Mapping[
             yield finding("ARTIFACT_NOT_AS_RECORDED", "it is not the file that the journal recorded", path)
     found = {path for body in journal.bodies if isinstance(body, events.Recovered) for path in body.found_after_crash}
     for path in sorted(hashes):
-        if path.startswith("runs/") and path not in recorded and path not in found:
+        if fnmatchcase(path, "runs/*.json") and path not in recorded and path not in found:
             yield finding("ARTIFACT_NOT_AS_RECORDED", "no event of the journal names it", path)
 
 

@@ -6,6 +6,7 @@ import json
 import platform
 import tomllib
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
@@ -26,8 +27,10 @@ _BY_NAME: dict[str, Role] = {
     "campaign.toml": "campaign",
     "plan.json": "plan",
     journal_check.NAME: "journal",
+    "journal.torn.*": "journal",
+    "decision*.txt": "decision",
     "report.html": "report",
-    "decision.txt": "decision",
+    "*.log": "runner-log",
     README: "doc",
 }
 _BY_FOLDER: dict[str, Role] = {
@@ -45,9 +48,7 @@ def role_of(path: str, runs: Mapping[str, ManifestRun]) -> Role | None:
     """
     folder, _, rest = path.partition("/")
     if not rest:
-        if path.startswith("journal.torn."):
-            return "journal"
-        return "runner-log" if path.endswith(".log") else _BY_NAME.get(path)
+        return next((role for pattern, role in _BY_NAME.items() if fnmatchcase(path, pattern)), None)
     if folder == "runs":
         return "raw-run" if path in runs and runs[path].state == "ok" else "failed-run"
     if folder == "logs":

@@ -31,7 +31,7 @@ def is_sealed(folder: Path) -> bool:
 
 def seal(
     folder: Path,
-    append: Callable[[Sealed], None],
+    append: Callable[[Sealed], object],
     *,
     private_roles: frozenset[Role] = manifest.PRIVATE_ROLES,
 ) -> SealReport:
@@ -51,7 +51,7 @@ def seal(
             raise _failed(folder, [refused.finding]) from None
 
 
-def _seal(folder: Path, root: int, append: Callable[[Sealed], None], private_roles: frozenset[Role]) -> SealReport:
+def _seal(folder: Path, root: int, append: Callable[[Sealed], object], private_roles: frozenset[Role]) -> SealReport:
     entries = tuple(tree.walk(root))
     if not any(entry.path == journal_check.NAME for entry in entries):
         raise CannotRun(f"{folder} is no campaign folder: it has no {journal_check.NAME}")

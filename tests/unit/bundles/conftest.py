@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -66,7 +66,7 @@ class Folder:
         journal = self.path / "journal.jsonl"
         lines = journal.read_bytes().split(b"\n")[:-1] if journal.exists() else []
         envelope = events.Envelope(
-            seq=len(lines) + 1,
+            seq=len(lines),
             prev=sha256(lines[-1]) if lines else "0" * 64,
             t=f"2026-12-01T03:24:{len(lines) % 60:02}.000Z",
             mono_us=1000 * len(lines),
@@ -183,6 +183,3 @@ def signed(_signed: tuple[Path, Person], tmp_path: Path) -> Iterator[tuple[Path,
     """A fresh copy of one sealed and signed bundle, and who signed it."""
     original, person = _signed
     yield Path(shutil.copytree(original, tmp_path / "bundle" / CAMPAIGN_ID)), person
-
-
-Tamper = Callable[[Path], object]
