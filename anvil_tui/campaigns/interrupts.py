@@ -47,13 +47,11 @@ class Interrupts:
         return self.pending
 
     async def until(self, awaited: asyncio.Future[Any]) -> None:
-        """Wait for `awaited`, or raise the Interrupt that comes first; `awaited` is cancelled then."""
+        """Wait for `awaited`, or raise the Interrupt that comes first; what becomes of `awaited` is the caller's."""
         struck = asyncio.ensure_future(self.struck())
         try:
             await asyncio.wait({awaited, struck}, return_when=asyncio.FIRST_COMPLETED)
             if not awaited.done() and self.pending is not None:
-                awaited.cancel()
-                await asyncio.wait({awaited})
                 raise self.pending
         finally:
             struck.cancel()

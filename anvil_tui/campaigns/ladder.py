@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from anvil_tui import clock
 from anvil_tui.campaigns.interrupts import Interrupt
-from anvil_tui.campaigns.load import Load
+from anvil_tui.campaigns.load import Load, lane_gone
 from anvil_tui.campaigns.prober import ProbeDied, Prober
 from anvil_tui.campaigns.session import Session
 from anvil_tui.campaigns.vram import VramWatch
@@ -26,6 +26,9 @@ from anvil_tui.records.vram import ReserveVerdict
 
 FATAL_OUTCOMES = frozenset({"http_error", "error_in_stream", "empty_stream", "disconnected", "timeout"})
 """After one of these the rungs above would only fail the same way: the ladder ends."""
+
+_LAST_WORDS_SECONDS = 2.0
+"""How long a connection to a dead lane may take to end by itself."""
 
 
 def limit_tokens(max_model_len: int | None, plan: LadderPlan) -> int | None:
@@ -91,6 +94,10 @@ async def climb(session: Session, load: Load, vram: VramWatch | None, done: int,
                 raise
             passed = passed and good
             if record is not None and record.outcome in FATAL_OUTCOMES:
+                if await lane_gone(load):
+                    died = await session.interrupts.struck()
+                    _skip(session, rungs[position + 1 :], str(died))
+                    raise died
                 alive = await _still_answers(session, load, rung)
                 words = f"the rung of {rung.target_tokens:,} tokens ended with {record.outcome}"
                 _skip(session, rungs[position + 1 :], words if alive else f"{load.lane.name} no longer answers")
@@ -132,7 +139,7 @@ async def _measure(
         record = measuring.result()
     except Interrupt as interrupt:
         interrupted = interrupt
-        record = await prober.cancel(run)
+        record = await _after_interrupt(interrupt, measuring, prober, run)
     except ProbeDied as error:
         died = str(error)
     finally:
@@ -140,8 +147,10 @@ async def _measure(
     reserve = await _reserve(vram, record, began_us)
     after = None if interrupted else await _counters(load)
     checks = judge_rung(record, rung.target_tokens, reserve) if record is not None else ()
-    cut_short = str(interrupted) if interrupted else died
-    good = not cut_short and all(check.passed is not False for check in checks)
+    # A rung in which the lane died is a failed rung: what the lane could not bear is a finding.
+    lane_died = interrupted is not None and interrupted.kind == "lane_died" and record is not None
+    cut_short = "" if lane_died else str(interrupted) if interrupted else died
+    good = not cut_short and not lane_died and all(check.passed is not False for check in checks)
     words = cut_short or rung_words(record, checks, reserve)
     artifact = _artifact(
         session, load, plan, rung, run, started_at, good, words, checks, record, reserve, before, after
@@ -166,7 +175,21 @@ async def _measure(
             words=words,
         )
     )
+    if interrupted is not None:
+        raise interrupted
     return record, good
+
+
+async def _after_interrupt(
+    interrupt: Interrupt, measuring: asyncio.Future[RequestRecord], prober: Prober, run: str
+) -> RequestRecord | None:
+    """The record of a rung that was cut short: its own end where the lane died, else as far as it had got."""
+    if interrupt.kind == "lane_died":
+        await asyncio.wait({measuring}, timeout=_LAST_WORDS_SECONDS)
+        if measuring.done() and measuring.exception() is None:
+            return measuring.result()
+    measuring.cancel()
+    return await prober.cancel(run)
 
 
 def _artifact(

@@ -144,9 +144,12 @@ async def _watch_start(
     session.step = f"{lane.name} is coming up"
     async with _StartupLog.open(session, lane, folder) as log:
         waiting = asyncio.ensure_future(_until_ready(lane, folder, endpoint))
-        await session.interrupts.until(waiting)
         try:
+            await session.interrupts.until(waiting)
             answer, at_us = waiting.result()
+        except Interrupt:
+            waiting.cancel()
+            raise
         except CheckFailed as failed:
             await log.settle(lambda report: report.failure is not None)
             _report_failure(session, folder, log.report, failed)
@@ -204,6 +207,16 @@ async def watch_load(session: Session, load: Load) -> None:
     )
     session.raise_alarm(AlarmRaised(alarm="lane", words=words))
     session.interrupts.strike(Interrupt("lane_died", words))
+
+
+async def lane_gone(load: Load) -> bool:
+    """Whether the lane's process is gone, now or within a second: its sockets close before it is."""
+    process = load.folder.process()
+    for _ in range(20):
+        if process is None or not process.alive():
+            break
+        await asyncio.sleep(0.05)
+    return process is not None and not process.alive()
 
 
 async def _exit_recorded(folder: LaneFolder) -> None:

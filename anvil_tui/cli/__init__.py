@@ -54,7 +54,3 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 
 def _terminated(number: int, _frame: object) -> None:
     raise SystemExit(exit_codes.by_signal(number))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,7 @@
+"""`python -m anvil_tui` is `anvil-tui`."""
+
+import sys
+
+from anvil_tui.cli import main
+
+sys.exit(main())
