@@ -178,7 +178,7 @@ def _tool_words(result: str) -> str:
 def _pairs(instruction: str) -> Iterator[tuple[str, Any]]:
     """Keys and the values that they are asked to have: `language:"python"`, `"ok": true`, `ok set to true`."""
     pattern = (
-        r"[\"'`]?\b([A-Za-z_]\w*)\b[\"'`]?(?:\s*[:=]\s*|\s+(?:set|equal) to\s+|\s+is\s+|\s*\()"
+        r"[\"'`]?\b([A-Za-z_]\w*)\b[\"'`]?(?:\s*[:=]\s*|\s+(?:is\s+)?(?:set|equal) to\s+|\s+is\s+|\s*\()"
         r"[`']?(\"[^\"\n]*\"|'[^'\n]*'|true|false|null|-?\d+(?:\.\d+)?)"
     )
     for key, value in re.findall(pattern, instruction):

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from anvil_tui.records.rehearsal import EngineConfig
 from anvil_tui.rehearsal import asks, figures, metrics, tokenizer, wire
 from anvil_tui.rehearsal.asks import Refused, Work
-from anvil_tui.rehearsal.core import EngineCore
+from anvil_tui.rehearsal.core import EngineCore, EngineDead
 
 
 def application(config: EngineConfig, core: EngineCore) -> Starlette:
@@ -110,14 +110,14 @@ async def _whole(request: Request, core: EngineCore, work: Work, body: Callable[
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    tasks = {asyncio.ensure_future(generate()), asyncio.ensure_future(hung_up())}
+    tasks = [asyncio.ensure_future(generate()), asyncio.ensure_future(hung_up())]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    return _json(body())
+        ended, _ = await asyncio.gather(*tasks, return_exceptions=True)
+    return _json(wire.DEAD, 500) if isinstance(ended, EngineDead) else _json(body())
 
 
 def _events(body: Any) -> Response:

@@ -20,6 +20,13 @@ from anvil_tui.rehearsal import figures
 from anvil_tui.rehearsal.memory import GpuMemory
 from anvil_tui.rehearsal.metrics import Counters, Gauges
 
+_NAP_S = 0.1
+"""Longest sleep, so that a stop is noticed soon."""
+
+
+class EngineDead(Exception):
+    """The engine was stopped under a request."""
+
 
 @dataclass(frozen=True)
 class Prompt:
@@ -139,6 +146,7 @@ class EngineCore:
         self._cache = PrefixCache(figures.kv_tokens(config) // figures.BLOCK_TOKENS)
         self._waiting: deque[Request] = deque()
         self._running: list[Request] = []
+        self._dead = False
         self._prefill_free = 0.0
         """When the prefills taken on so far are done."""
 
@@ -147,40 +155,69 @@ class EngineCore:
         used = sum(self._in_kv(request) for request in self._running) / figures.kv_tokens(self._config)
         return Gauges(len(self._running), len(self._waiting), min(1.0, used))
 
-    async def generate(self, request: Request) -> AsyncGenerator[int, None]:
-        """Yield how many tokens of the answer there are, each time when more of them are due."""
-        engine, counters = self._config.engine, self.counters
+    async def generate(self, request: Request) -> AsyncGenerator[list[int], None]:
+        """Yield how many tokens of the answer there are after each step, all steps that are due at once.
+
+        Raises EngineDead where the engine is stopped before the answer is complete.
+        """
+        engine = self._config.engine
         self._waiting.append(request)
         self._admit()
+        # Reading and tokenising a long prompt takes as long as a few steps; its prefill counts from its arrival.
+        ready = request.arrived if request.admitted.is_set() else None
         try:
             await request.admitted.wait()
-            await self._prefill(request)
-            for step in decode_steps(request.length, engine.decode_tok_s, engine.acceptance, Random(request.seed)):
-                await _until(request.due + step.at / self._scale)
-                if step.accepted is not None:
-                    counters.draft(step.accepted)
-                counters.generation_tokens += step.tokens
-                request.done += step.tokens
-                yield request.done
+            await self._prefill(request, monotonic() if ready is None else ready)
+            steps = decode_steps(request.length, engine.decode_tok_s, engine.acceptance, Random(request.seed))
+            place = 0
+            while place < len(steps):
+                await self._until(request.due + steps[place].at / self._scale)
+                late, ends = (monotonic() - request.due) * self._scale, []
+                while place < len(steps) and steps[place].at <= late:
+                    ends.append(self._take(request, steps[place]))
+                    place += 1
+                yield ends
         finally:
             self._leave(request)
 
-    async def _prefill(self, request: Request) -> None:
+    def stop(self) -> None:
+        """The engine dies: every answer that is not complete fails."""
+        self._dead = True
+        for request in self._waiting:
+            request.admitted.set()
+
+    async def _prefill(self, request: Request, ready: float) -> None:
         engine, counters = self._config.engine, self.counters
         request.cached = self._cache.cached_tokens(request.prompt)
         counters.prefix_queries += request.prompt.tokens
         counters.prefix_hits += request.cached
-        request.begin = max(request.arrived, self._prefill_free)
+        request.begin = max(ready, self._prefill_free)
         request.due = self._prefill_free = request.begin + request.uncached / engine.prefill_tok_s / self._scale
-        await _until(request.begin)
+        await self._until(request.begin)
         request.phase = "prefill"
         self._tell_gpus()
-        await _until(request.due)
+        await self._until(request.due)
         request.phase = "decode"
         self._tell_gpus()
         self._cache.add(request.prompt)
         counters.prompt_tokens += request.prompt.tokens
         counters.cached_tokens += request.cached
+
+    def _take(self, request: Request, step: Step) -> int:
+        if step.accepted is not None:
+            self.counters.draft(step.accepted)
+        self.counters.generation_tokens += step.tokens
+        request.done += step.tokens
+        return request.done
+
+    async def _until(self, due: float) -> None:
+        """Sleep until `due` on the monotonic clock; what is overdue hardly waits, so lateness never adds up."""
+        while True:
+            await asyncio.sleep(min(_NAP_S, max(0.0, due - monotonic())))
+            if self._dead:
+                raise EngineDead
+            if monotonic() >= due:
+                return
 
     def _admit(self) -> None:
         """Let in who has waited longest, as long as there is a place in the batch and room in the KV cache."""
@@ -216,9 +253,3 @@ class EngineCore:
         prefills = [one.uncached for one in self._running if one.phase == "prefill"]
         decoding = any(one.phase == "decode" for one in self._running)
         self._memory.work(min(1.0, max(prefills, default=0) / chunk), decoding)
-
-
-async def _until(due: float) -> None:
-    """Sleep until `due` on the monotonic clock; what is overdue does not wait, so lateness never adds up."""
-    if (left := due - monotonic()) > 0:
-        await asyncio.sleep(left)

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import anyio
 import psutil
 import uvicorn
 
@@ -93,11 +94,18 @@ def _play(script: Iterable[Entry], clock: _Clock, memory: GpuMemory) -> None:
 
 
 async def _serve(config: EngineConfig, memory: GpuMemory, listener: socket.socket) -> None:
-    app = application(config, EngineCore(config, memory))
-    server = _Server(uvicorn.Config(app, lifespan="on", timeout_graceful_shutdown=1, timeout_keep_alive=5))
+    # The event-loop backend of the HTTP library is loaded on first use, which would delay the first answer.
+    await anyio.sleep(0)
+    core = EngineCore(config, memory)
+    server = _Server(uvicorn.Config(application(config, core), lifespan="on", timeout_graceful_shutdown=1))
+
+    def stop() -> None:
+        core.stop()
+        server.should_exit = True
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, server.stop)
+        loop.add_signal_handler(number, stop)
     await server.serve(sockets=[listener])
 
 
@@ -107,10 +115,6 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-    def stop(self) -> None:
-        """Stop listening and cut what still runs."""
-        self.should_exit = True
 
 
 if __name__ == "__main__":

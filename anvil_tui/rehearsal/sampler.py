@@ -93,10 +93,8 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m anvil_tui.rehearsal.sampler", description=__doc__)
     parser.add_argument("--timelines", type=Path, required=True, help="folder of the timeline files")
     parser.add_argument("--config", type=Path, required=True, help="JSON list of SimulatedGpu")
-    parser.add_argument("--hz", type=float, default=20.0, help="samples a second")
+    parser.add_argument("--hz", type=_hz, default=20.0, help="samples a second, up to 100 (default 20)")
     asked = parser.parse_args(argv)
-    if not 0 < asked.hz <= 1000:
-        parser.error(f"--hz {asked.hz:g}: a rate above 0, up to 1000")
     try:
         gpus = decode_json(tuple[SimulatedGpu, ...], read_bytes(asked.config), str(asked.config))
     except AnvilError as error:
@@ -123,6 +121,13 @@ def _run(gpus: tuple[SimulatedGpu, ...], timelines: Path, hz: float) -> None:
 
 def _write(line: Inventory | VramSample) -> None:
     write_all(1, msgspec.json.encode(line) + b"\n")
+
+
+def _hz(text: str) -> float:
+    value = float(text)
+    if not 0.1 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text}: must lie between 0.1 and 100")
+    return value
 
 
 if __name__ == "__main__":

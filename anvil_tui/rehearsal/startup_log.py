@@ -50,10 +50,21 @@ Entry = Line | Bar
 
 
 def written(entry: Entry, pid: int, stamp: str) -> str:
-    """An entry as it stands in the log; `stamp` is vLLM's `MM-DD HH:MM:SS`, local time."""
+    """An entry as it stands in the log; `stamp` is vLLM's `MM-DD HH:MM:SS`, local time.
+
+    One process plays all of vLLM's. Those after the API server get the numbers after its `pid`, for readers of such
+    logs tell the ranks apart by them.
+    """
+    who = f"({entry.who} pid={pid + _place(entry.who)}) "
     if isinstance(entry, Line):
-        return f"({entry.who} pid={pid}) {entry.level} {stamp} [{entry.where}] {entry.message}\n"
-    return (f"({entry.who} pid={pid}) " if entry.first else "\r") + entry.message + ("\n" if entry.last else "")
+        return f"{who}{entry.level} {stamp} [{entry.where}] {entry.message}\n"
+    return (who if entry.first else "\r") + entry.message + ("\n" if entry.last else "")
+
+
+def _place(who: str) -> int:
+    """0 for the API server, 1 for the engine core, then the ranks."""
+    _, worker, rank = who.partition("Worker_TP")
+    return 2 + int(rank) if worker else int(who == "EngineCore")
 
 
 def opening(config: EngineConfig) -> Iterator[Entry]:
@@ -114,7 +125,8 @@ def loading(config: EngineConfig, free_gib: Sequence[float]) -> Iterator[Entry]:
     yield Line(0.59 * whole, first, "monitor.py:81", words, held=held)
     yield from _bars(first, "Profiling CUDA graph memory (PIECEWISE)", _GRAPHS_PROFILED, 0.60 * whole, 0.06 * whole)
     words = f"Estimated CUDA graph memory: {figures.graph_estimate(config):.2f} GiB total"
-    yield Line(0.67 * whole, first, "gpu_model_runner.py:6721", words)
+    for rank in ranks:
+        yield Line(0.67 * whole, _worker(config, rank), "gpu_model_runner.py:6721", words)
 
     for rank in ranks if engine.memory_report == "parts" else ranks[:1]:
         words = f"Available KV cache memory: {_gib(figures.kv_available(config, rank))} GiB"
@@ -133,8 +145,8 @@ def loading(config: EngineConfig, free_gib: Sequence[float]) -> Iterator[Entry]:
     held = replace(held, graphs=True)
     words = f"Graph capturing finished in {0.20 * whole:.0f} secs, took {engine.cuda_graph_gib:.2f} GiB"
     yield Line(0.91 * whole, first, "gpu_model_runner.py:6789", words, held=held)
-    yield Line(0.91 * whole, first, "gpu_worker.py:813", _graph_words(config))
     for rank in ranks:
+        yield Line(0.92 * whole, _worker(config, rank), "gpu_worker.py:813", _graph_words(config))
         words = _memory_words(config, rank, free_gib[rank])
         yield Line(0.92 * whole, _worker(config, rank), "gpu_worker.py:876", words)
     took = f"took {0.50 * whole:.2f} s (compilation: {compiling:.2f} s)"

@@ -6,15 +6,25 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
+from itertools import count, pairwise
 from typing import Any
 
 import msgspec
 
 from anvil_tui.rehearsal.answers import Channel, Token
 from anvil_tui.rehearsal.asks import ChatBody, Work
-from anvil_tui.rehearsal.core import EngineCore
+from anvil_tui.rehearsal.core import EngineCore, EngineDead
 
 DONE = b"data: [DONE]\n\n"
+DEAD = {
+    "error": {
+        "message": "EngineCore encountered an issue. See stack trace (above) for the root cause.",
+        "type": "InternalServerError",
+        "param": None,
+        "code": 500,
+    }
+}
+"""What a client gets, even in mid-stream, where the engine dies under its request."""
 
 
 def runs(tokens: Sequence[Token], start: int, end: int) -> Iterator[tuple[Channel, str, int]]:
@@ -44,24 +54,31 @@ async def chat_events(core: EngineCore, work: Work, body: ChatBody, model: str) 
     head |= {"created": int(time.time()), "model": model}
     call_id = f"chatcmpl-tool-{uuid.uuid4().hex}"
 
-    def chunk(delta: dict[str, Any], count: int, finish: str | None = None) -> bytes:
+    def chunk(delta: dict[str, Any], done: int, finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish, "token_ids": None}
-        usage = {"usage": _plain_usage(work, count)} if continuous else {}
+        usage = {"usage": _plain_usage(work, done)} if continuous else {}
         return _event(head | {"choices": [choice]} | usage)
 
+    def step(start: int, end: int) -> Iterator[bytes]:
+        if start == 0:
+            yield chunk({"role": "assistant", "content": ""}, 0)
+        for channel, text, done in runs(work.tokens, start, end):
+            finish = work.finish_reason if done == work.request.length else None
+            if channel != "reasoning" or body.include_reasoning:
+                yield chunk(_delta(channel, text, call_id), done, finish)
+            elif finish is not None:
+                yield chunk({}, done, finish)
+
     sent = 0
-    async with aclosing(core.generate(work.request)) as steps:
-        async for done in steps:
-            if sent == 0:
-                yield chunk({"role": "assistant", "content": ""}, 0)
-            texts = list(runs(work.tokens, sent, done))
-            for channel, text, count in texts:
-                finish = work.finish_reason if count == work.request.length else None
-                if channel != "reasoning" or body.include_reasoning:
-                    yield chunk(_delta(channel, text, call_id), count, finish)
-                elif finish is not None:
-                    yield chunk({}, count, finish)
-            sent = done
+    try:
+        async with aclosing(core.generate(work.request)) as batches:
+            async for ends in batches:
+                starts = [sent, *ends]
+                yield b"".join(event for start, end in pairwise(starts) for event in step(start, end))
+                sent = ends[-1]
+    except EngineDead:
+        yield _event(DEAD) + DONE
+        return
     if with_usage:
         yield _event(head | {"choices": [], "usage": chat_usage(work), "system_fingerprint": None})
     yield DONE
@@ -92,9 +109,9 @@ def chat_usage(work: Work) -> dict[str, Any]:
     }
 
 
-def _plain_usage(work: Work, count: int) -> dict[str, Any]:
+def _plain_usage(work: Work, done: int) -> dict[str, Any]:
     prompt = work.request.prompt.tokens
-    return {"prompt_tokens": prompt, "total_tokens": prompt + count, "completion_tokens": count}
+    return {"prompt_tokens": prompt, "total_tokens": prompt + done, "completion_tokens": done}
 
 
 def _delta(channel: Channel, text: str, call_id: str) -> dict[str, Any]:
@@ -118,49 +135,59 @@ def _event(data: dict[str, Any]) -> bytes:
 async def response_events(core: EngineCore, work: Work, model: str) -> AsyncIterator[bytes]:
     """The stream of a response: numbered events, item by item; it ends with `response.completed`, without [DONE]."""
     envelope = response(work, model, "in_progress")
-    number = -1
+    numbers = count()
+    items = {_CHANNELS[str(item["type"])]: (place, item) for place, item in enumerate(_items(work))}
 
     def event(kind: str, **data: Any) -> bytes:
-        nonlocal number
-        number += 1
-        body = {"type": kind, "sequence_number": number} | data
-        return f"event: {kind}\n".encode() + _event(body)
+        return f"event: {kind}\n".encode() + _event({"type": kind, "sequence_number": next(numbers)} | data)
 
-    yield event("response.created", response=envelope)
-    yield event("response.in_progress", response=envelope)
-    items = _items(work)
-    place, open_item, sent = 0, False, 0
-    async with aclosing(core.generate(work.request)) as steps:
-        async for done in steps:
-            for channel, text, _ in runs(work.tokens, sent, done):
-                if channel == "name":
-                    continue
-                item = items[place]
-                if open_item and _CHANNELS[str(item["type"])] != channel:
-                    for closing in _closing(item):
-                        yield event(closing, output_index=place, **_closed(closing, item))
-                    place, open_item = place + 1, False
-                    item = items[place]
-                if not open_item:
-                    begun = item | {"status": "in_progress"}
-                    yield event("response.output_item.added", output_index=place, item=begun)
-                    if item["type"] != "function_call":
-                        part = dict(item["content"][0], text="")
-                        yield event("response.content_part.added", **_where(item, place), part=part)
-                    open_item = True
-                yield event(_DELTAS[channel], **_where(item, place), delta=text)
-            sent = done
-    if open_item:
-        for closing in _closing(items[place]):
-            yield event(closing, output_index=place, **_closed(closing, items[place]))
+    def opened(channel: Channel) -> Iterator[bytes]:
+        place, item = items[channel]
+        called = item["type"] == "function_call"
+        empty: dict[str, Any] = {"arguments": ""} if called else {"content": []}
+        begun = item | {"status": "in_progress"} | empty
+        yield event("response.output_item.added", output_index=place, item=begun)
+        if not called:
+            part = item["content"][0] | {"text": ""}
+            yield event("response.content_part.added", **_where(item, place), part=part)
+
+    def closed(channel: Channel) -> Iterator[bytes]:
+        place, item = items[channel]
+        if item["type"] == "function_call":
+            yield event(f"{_TEXTS[channel]}.done", **_where(item, place), arguments=item["arguments"])
+        else:
+            part = item["content"][0]
+            yield event(f"{_TEXTS[channel]}.done", **_where(item, place), text=part["text"])
+            yield event("response.content_part.done", **_where(item, place), part=part)
+        yield event("response.output_item.done", output_index=place, item=item)
+
+    yield event("response.created", response=envelope) + event("response.in_progress", response=envelope)
+    sent, current = 0, None
+    try:
+        async with aclosing(core.generate(work.request)) as batches:
+            async for ends in batches:
+                for channel, text, _ in runs(work.tokens, sent, ends[-1]):
+                    if channel == "name":
+                        continue
+                    if channel != current:
+                        yield b"".join((*(closed(current) if current else ()), *opened(channel)))
+                        current = channel
+                    place, item = items[channel]
+                    yield event(f"{_TEXTS[channel]}.delta", **_where(item, place), delta=text)
+                sent = ends[-1]
+    except EngineDead:
+        yield _event(DEAD)
+        return
+    if current:
+        yield b"".join(closed(current))
     yield event("response.completed", response=response(work, model, _status(work), envelope["id"]))
 
 
 _CHANNELS: dict[str, Channel] = {"reasoning": "reasoning", "message": "content", "function_call": "arguments"}
-_DELTAS: dict[Channel, str] = {
-    "reasoning": "response.reasoning_text.delta",
-    "content": "response.output_text.delta",
-    "arguments": "response.function_call_arguments.delta",
+_TEXTS: dict[Channel, str] = {
+    "reasoning": "response.reasoning_text",
+    "content": "response.output_text",
+    "arguments": "response.function_call_arguments",
 }
 
 
@@ -218,25 +245,3 @@ def _response_usage(work: Work) -> dict[str, Any]:
 def _where(item: dict[str, Any], place: int) -> dict[str, Any]:
     part = {} if item["type"] == "function_call" else {"content_index": 0}
     return {"item_id": item["id"], "output_index": place} | part
-
-
-def _closing(item: dict[str, Any]) -> tuple[str, ...]:
-    """The events that end an item."""
-    match item["type"]:
-        case "function_call":
-            return "response.function_call_arguments.done", "response.output_item.done"
-        case "reasoning":
-            return "response.reasoning_text.done", "response.content_part.done", "response.output_item.done"
-        case _:
-            return "response.output_text.done", "response.content_part.done", "response.output_item.done"
-
-
-def _closed(kind: str, item: dict[str, Any]) -> dict[str, Any]:
-    """What the closing event `kind` of an item carries."""
-    if kind == "response.output_item.done":
-        return {"item": item}
-    if kind == "response.function_call_arguments.done":
-        return {"item_id": item["id"], "arguments": item["arguments"]}
-    content = item["content"][0]
-    part = {"part": content} if kind == "response.content_part.done" else {"text": content["text"]}
-    return {"item_id": item["id"], "content_index": 0} | part
