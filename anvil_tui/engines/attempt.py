@@ -15,21 +15,43 @@ KEPT_TEXT = 500
 WRAPPED_LINES = 8
 """How many lines a terminal may have made of one."""
 
-RANKED = frozenset(
-    "kv_available_gib kv_in_use_gib kv_pool_gib weights_gib consumed_gib peak_activation_gib non_torch_gib "
-    "cuda_graph_gib cuda_graph_estimated_gib desired_gib device_total_gib weights_load_seconds "
-    "model_load_seconds".split()
+RANKED = (
+    "kv_available_gib",
+    "kv_in_use_gib",
+    "kv_pool_gib",
+    "weights_gib",
+    "consumed_gib",
+    "peak_activation_gib",
+    "non_torch_gib",
+    "cuda_graph_gib",
+    "cuda_graph_estimated_gib",
+    "desired_gib",
+    "device_total_gib",
+    "weights_load_seconds",
+    "model_load_seconds",
 )
 """Fields of the report that are keyed by rank."""
-OF_ENGINE = frozenset("kv_tokens max_concurrency engine_init_seconds".split())
+OF_ENGINE = ("kv_tokens", "max_concurrency", "engine_init_seconds")
 """Fields that each engine core states for itself."""
-SCALARS = frozenset({"max_model_len"})
+OWN_FIELDS = frozenset({*RANKED, *OF_ENGINE, "max_model_len", "compile_seconds"})
 MEMORY = tuple(field for field in RANKED if field.endswith("_gib") and field != "kv_pool_gib")
-
-FIRST = frozenset("weights_gib weights_load_seconds model_load_seconds".split())
+FIRST = frozenset(
+    {
+        "weights_gib",
+        "weights_load_seconds",
+        "model_load_seconds",
+        "load_begin_avail_gib",
+        "load_end_avail_gib",
+        "n_ctx",
+        "projected_mib",
+        "free_mib",
+    }
+)
 """The first figure stands: a second one is the draft model's, and is kept as `second_…`."""
-SUMMED = frozenset("kv_pool_gib kv_buffer_mib compute_mib model_mib compile_seconds".split())
-"""Every line adds to these: several pools, devices or compiled parts make one figure."""
+
+
+NEVER_ADDED = frozenset({"kv_tokens", "graph_end_avail_gib"})
+"""Levels, not amounts: a further line replaces them even where the line's other figures add up."""
 
 
 class _Ranked(NamedTuple):
@@ -56,6 +78,7 @@ class Attempt:
         self.ended: Source | None = None
         self.superseded = False
         self._figures: dict[str, dict[str, _Ranked]] = {}
+        self._of_trial: set[str] = set()
         self._facts: dict[str, Word] = {}
         self._labels: dict[str, str] = {}
         self._engines: set[str] = set()
@@ -64,6 +87,7 @@ class Attempt:
         self._cause: tuple[int, Failure] | None = None
         self._echo: tuple[int, Failure] | None = None
         self._thrown: dict[str, Failure] = {}
+        self._announced = False
         self._unread: list[Unread] = []
         self._unread_count = 0
         self._wrapped: _Wrapped | None = None
@@ -140,6 +164,9 @@ class Attempt:
     def _read(self, shape: Shape, groups: dict[str, str | None], record: Record, source: Source) -> None:
         """Keep what a matching shape says."""
         device = groups.pop("device", None)
+        if shape.trial:
+            self._figures = {name: kept for name, kept in self._figures.items() if name in self._of_trial}
+            self._of_trial |= groups.keys()
         seconds = None
         for name, text in groups.items():
             if text is None:
@@ -150,7 +177,7 @@ class Attempt:
                 name, _, part = name.removesuffix("_2").partition("__")
                 value = _number(text)
                 figure = Figure(value=value, source=source, shape=shape.name)
-                self._keep(name, self._key(name, part, device, record.speaker), figure, shape.strength)
+                self._keep(name, self._key(name, part, device, record.speaker), figure, shape)
                 seconds = float(value) if name.endswith("seconds") else seconds
         if shape.phase:
             self._reach(shape.phase, record, source, seconds)
@@ -191,13 +218,13 @@ class Attempt:
             return first if others and first.startswith("DP") else ""
         return ""
 
-    def _keep(self, name: str, key: str, figure: Figure, strength: int) -> None:
-        kept = self._figures.setdefault(name, {})
+    def _keep(self, name: str, key: str, figure: Figure, shape: Shape) -> None:
+        kept, strength = self._figures.setdefault(name, {}), shape.strength
         known = kept.get(key)
         if known is None:
             if len(kept) < KEPT_KEYS:
                 kept[key] = _Ranked(strength, figure)
-        elif name in SUMMED and strength == known.strength:
+        elif shape.adds and strength == known.strength and name not in NEVER_ADDED:
             total = round(known.figure.value + figure.value, 6)
             also = known.figure.also
             if figure.source != known.figure.source and len(also) < KEPT_UNREAD:
@@ -258,6 +285,7 @@ class Attempt:
             self._cause = (cause.depth, failure)
 
     def _repeat(self, echo: Echo, groups: dict[str, str | None], record: Record, source: Source) -> None:
+        self._announced = self._announced or echo.announces
         if self._echo is None or echo.depth > self._echo[0]:
             figures = {name: _figure(text) for name, text in groups.items() if text is not None}
             message = str(figures.pop("message", record.message.strip()))[:KEPT_TEXT]
@@ -269,16 +297,15 @@ class Attempt:
         message = record.message
         if not message[:1].isalpha() or not self.dialect.is_exception(message):
             return
-        if self.ready is not None and record.speaker.role not in ("worker", "engine"):
-            return  # A request's own error: the server goes on.
-        if self._echo is not None and record.speaker.role not in ("worker", "engine"):
-            return
-        self._thrown[record.speaker.role] = Failure(
-            kind="exception", message=message.strip()[:KEPT_TEXT], source=source
-        )
+        role = record.speaker.role
+        if self._announced:
+            role, self._announced = "engine" if role in ("other", "api") else role, False
+        elif role not in ("worker", "engine") and (self.ready or self._echo):
+            return  # A request's own error while the server goes on, or the parent's, whose child died.
+        self._thrown[role] = Failure(kind="exception", message=message.strip()[:KEPT_TEXT], source=source)
 
     def _left_unread(self, record: Record, source: Source) -> bool:
-        if record.level and self.dialect.measures.search(record.message) and not record.message[:1].isspace():
+        if (record.level or self.dialect.bare) and self.dialect.measures.search(record.message) and not record.message[:1].isspace():
             self._unread_count += 1
             if len(self._unread) < KEPT_UNREAD:
                 self._unread.append(Unread(source=source))
@@ -348,12 +375,11 @@ class Attempt:
         return kept[0] if kept and all(figure.value == kept[0].value for figure in kept) else None
 
     def _plain(self) -> list[str]:
-        known = RANKED | OF_ENGINE | SCALARS | {"compile_seconds"}
-        return [name for name, kept in self._figures.items() if name not in known and set(kept) == {""}]
+        return [name for name, kept in self._figures.items() if name not in OWN_FIELDS and set(kept) == {""}]
 
     def _groups(self, names: dict[str, str]) -> dict[str, dict[str, Figure]]:
         several = {name for name in OF_ENGINE if len(self._figures.get(name, {})) > 1}
-        known = (RANKED | OF_ENGINE | SCALARS | {"compile_seconds"}) - several
+        known = OWN_FIELDS - several
         return {
             name: self._ranked(name, names)
             for name, kept in self._figures.items()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 
 from anvil_tui.engines.attempt import Attempt
-from anvil_tui.engines.dialects import vllm
+from anvil_tui.engines.dialects import llamacpp, sglang, trtllm, vllm
 from anvil_tui.engines.dialects.prefixes import plain
 from anvil_tui.engines.dialects.shapes import Dialect, Record
 from anvil_tui.records.startup_report import Source, StartupReport
@@ -20,19 +20,9 @@ SOURCE_LIMIT = 1024
 KEPT_ATTEMPTS = 64
 """Reports of earlier attempts that are kept: the last ones. Their numbers go on."""
 
-DIALECTS: dict[str, Dialect] = {dialect.engine: dialect for dialect in (vllm.DIALECT,)}
+DIALECTS: dict[str, Dialect] = {dialect.engine: dialect for dialect in (trtllm.DIALECT, sglang.DIALECT, llamacpp.DIALECT, vllm.DIALECT)}
 
 _LF = 0x0A
-
-WORDS: tuple[bytes, ...] = (
-    b"iB", b"GB", b"KV", b"kv cache", b"blocks", b"oading ", b"took ", b"akes ", b"ersion ", b"args", b"Error", b"rror:",
-    b"xception", b"NCCL", b"nccl", b"orld", b"memory", b"raph", b"ackend", b"max_", b"tarting ", b"tarted", b"startup",
-    b"Uvicorn", b"shutdown", b"Finished", b"Initializing", b"failed", b"died", b"dead", b"error", b"Resolved", b"max model",
-    b"throughput", b"SpecDecoding", b"Watchdog", b"EADDR", b"padding", b"attention", b"ompil", b"core engine", b"model ",
-    b"out of mem", b"oncurrency",
-)  # fmt: skip
-"""Every row of every dialect holds at least one of these."""
-
 
 class StartupLog:
     """A log that is fed in pieces of any size. Without an engine's name it is recognised from the log itself."""
@@ -41,6 +31,7 @@ class StartupLog:
         """`engine` is a key of DIALECTS. Raises KeyError for any other name."""
         dialects = DIALECTS.values() if engine is None else (DIALECTS[engine],)
         self._readers = [_Reader(dialect) for dialect in dialects]
+        self._words = tuple(dict.fromkeys(word for dialect in dialects for word in dialect.words))
         self._recognised = engine is not None
         self._tail = bytearray()
         self._tail_offset = 0
@@ -97,9 +88,9 @@ class StartupLog:
             self._tail.clear()
 
     def _block(self, chunk: bytes, start: int, end: int, base: int) -> None:
-        """Read the whole lines in `chunk[start:end]`: those with one of WORDS, and those that continue one."""
+        """Read the whole lines in `chunk[start:end]`: those with a word of a dialect, and those that continue one."""
         at = start
-        for line_start in (*_lines_with_words(chunk, start, end), end):
+        for line_start in (*_lines_with(self._words, chunk, start, end), end):
             while at < line_start and self._waiting():
                 at = self._whole_line(chunk, at, end, base)
             if line_start > at:
@@ -124,7 +115,7 @@ class StartupLog:
         return any(reader.attempt.waits_for_more for reader in self._readers)
 
     def _segment(self, raw: bytes, offset: int) -> None:
-        if not self._waiting() and not any(word in raw for word in WORDS):
+        if not self._waiting() and not any(word in raw for word in self._words):
             return
         raw = redact(raw)[0]
         text = plain(raw)
@@ -138,7 +129,7 @@ class StartupLog:
     def _recognise(self, text: str) -> None:
         for reader in self._readers:
             if reader.dialect.hallmark.search(text):
-                self._readers, self._recognised = [reader], True
+                self._readers, self._words, self._recognised = [reader], reader.dialect.words, True
                 return
 
 
@@ -172,10 +163,10 @@ def _first_end(chunk: bytes) -> int:
     return turn if turn >= 0 else feed
 
 
-def _lines_with_words(chunk: bytes, start: int, end: int) -> list[int]:
-    """Where the lines start that hold one of WORDS."""
+def _lines_with(words: tuple[bytes, ...], chunk: bytes, start: int, end: int) -> list[int]:
+    """Where the lines start that hold one of the words."""
     found: set[int] = set()
-    for word in WORDS:
+    for word in words:
         at = chunk.find(word, start, end)
         while at >= 0:
             found.add(max(chunk.rfind(b"\n", start, at) + 1, start))

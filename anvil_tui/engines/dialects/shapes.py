@@ -104,6 +104,10 @@ class Shape(Row, frozen=True, dict=True, kw_only=True):
     """The fact that counts how often the line was said."""
     strength: int = 0
     """A figure read by a stronger row is not replaced by a weaker one."""
+    adds: bool = False
+    """Every such line adds to its figures: several pools, devices, captures or compiled parts make one figure."""
+    trial: bool = False
+    """All figures read before were those of a trial that took no memory."""
     inside: tuple[str, ...] = ()
     """Further templates, each looked for anywhere in the message."""
     wrapped: bool = False
@@ -155,6 +159,8 @@ class Echo(Row, frozen=True, dict=True, kw_only=True):
     kind: str
     depth: int = 1
     """How much it tells: a deeper echo replaces a shallower one."""
+    announces: bool = False
+    """Whether the traceback with the cause follows it."""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -188,6 +194,8 @@ class Dialect(Struct, frozen=True):
     engine: str
     read: Callable[[str], list[Record]]
     """Strips the prefixes of one line, ANSI codes already gone; a line can hold several records."""
+    words: tuple[bytes, ...]
+    """Every line that the dialect can read holds at least one of these, and few other lines do."""
     hallmark: re.Pattern[str]
     """What only this engine's log holds."""
     shapes: tuple[Shape, ...]
@@ -199,5 +207,7 @@ class Dialect(Struct, frozen=True):
     """Whether a message is the last line of a traceback: the exception and its text."""
     unnamed: Callable[[bool], Speaker]
     """Who wrote a line without a process prefix, given whether named workers have spoken before."""
+    bare: bool = False
+    """Whether the engine's own lines may come without a header."""
     survives: bool = False
     """Whether a ready server takes back an earlier failure: such an engine retries with less."""

@@ -6,6 +6,7 @@ import re
 
 from anvil_tui.engines.dialects.prefixes import is_bar, json_record, outer
 from anvil_tui.engines.dialects.shapes import NOBODY, UNKNOWN, Dialect, Record, Shape, Speaker
+from anvil_tui.engines.dialects.torch_failures import is_exception
 from anvil_tui.engines.dialects.vllm_failures import CAUSES, ECHOES
 
 CONFIG = (
@@ -247,7 +248,6 @@ _PROCESS = re.compile(
 _RAY_REPEATED = re.compile(r" ?\[repeated \d+x across cluster\][^\n]*$")
 _TORCH_RANK = re.compile(r"\[rank(\d{1,5})\]: ?")
 _UVICORN = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL): +")
-_EXCEPTION = re.compile(r"(?:[A-Za-z_][\w]*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|NotFound)\b(?::|$)")
 
 
 def read(text: str) -> list[Record]:
@@ -332,11 +332,23 @@ def unnamed(named: bool) -> Speaker:
     return UNKNOWN if named else Speaker("driver")
 
 
+WORDS = (
+    b"iB", b"GB", b"MB", b"KV", b"kv_", b"blocks", b"oading", b"took", b"takes", b"version", b"args:", b"rror",
+    b"xception", b"NCCL", b"nccl", b"world", b"graph", b"backend", b"oncurrency", b"Chunked", b"Auto-fit",
+    b"max_model", b"model_len", b"startup", b"shutdown", b"Uvicorn", b"Started", b"Finished", b"Starting",
+    b"Initializing", b"failed", b"died", b"dead", b"Resolved", b"throughput", b"SpecDecoding", b"Watchdog",
+    b"EADDR", b"padding", b"block.", b"core", b"rocess", b"Dynamo", b"Error", b"allocated", b"memory", b"model",
+    b"trace",
+    b"compile", b"data type", b"attention", b"Graph", b"Errno",
+)  # fmt: skip
+
 DIALECT = Dialect(
     engine="vllm",
     read=read,
+    words=WORDS,
     hallmark=re.compile(
-        _HEADER.pattern
+        # SGLang's log also holds such a line of the vLLM library.
+        _HEADER.pattern.removesuffix(" ?") + r" ?(?!Automatically detected platform|No platform detected)"
         + r"|\((?:APIServer|EngineCore|Worker|VllmWorker|RayWorker(?:Wrapper|Vllm|Proc))\w*(?: [\w=]+)? pid=\d"
         r'|"vllm_process_name"|\bvLLM\b|/vllm/|\bvllm[.:]|max seq len \(\d+\)'
     ),
@@ -349,6 +361,6 @@ DIALECT = Dialect(
         r"|\d[\d,.]* (?:tokens|blocks)\b.{0,60}(?i:kv cache)"
         r"|(?i:kv cache)[^.]{0,60}[ =:]\d"
     ),
-    is_exception=lambda message: _EXCEPTION.match(message) is not None,
+    is_exception=is_exception,
     unnamed=unnamed,
 )

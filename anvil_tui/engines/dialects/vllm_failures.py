@@ -1,35 +1,9 @@
-"""How vLLM, PyTorch and NCCL say that a start or a running engine failed: causes, and the echoes that name none."""
+"""How vLLM says that a start or a running engine failed: causes, and the echoes that name none."""
 
 from __future__ import annotations
 
 from anvil_tui.engines.dialects.shapes import Cause, Echo
-
-CUDA_OOM = (
-    Cause(
-        "torch 2.1 ..",
-        r"CUDA out of memory\. Tried to allocate {tried:amount}\. GPU {gpu} has a total capacity of {total:amount}"
-        r" of which {free:amount} is free",
-        kind="cuda_oom",
-    ),
-    Cause(
-        "torch .. 2.0",
-        r"CUDA out of memory\. Tried to allocate {tried:amount} \(GPU {gpu}; {total:amount} total capacity;"
-        r" .{0,60}?; {free:amount} free",
-        kind="cuda_oom",
-    ),
-    Cause("torch", r"CUDA error: out of memory", kind="cuda_oom"),
-)
-"""PyTorch's own, for every engine that is built on it."""
-
-TORCH = (
-    Cause("NCCL", r"ncclCuMemMapAndSetAccess", kind="nccl"),
-    Cause("NCCL", r"NCCL error in: {where:text}, {error:text}(?:,|$)", kind="nccl", depth=0),
-    Cause("NCCL", r"NCCL error: {error:text}$", kind="nccl", depth=0),
-    Cause("NCCL", r"ncclUnhandledCudaError", kind="nccl", depth=0),
-    Cause("torch", r"Watchdog caught collective operation timeout", kind="nccl_timeout", depth=0),
-    Cause("torch", r"CUDA error: {error:text}(?:\.|$)", kind="cuda_error"),
-    Cause("torch", r"EADDRINUSE", kind="port_in_use"),
-)
+from anvil_tui.engines.dialects.torch_failures import CUDA_OOM, TORCH
 
 CAUSES = (
     Cause(
@@ -86,15 +60,15 @@ CAUSES = (
 )
 
 ECHOES = (
-    Echo("V1", r"EngineCore failed to start", kind="engine_failed", depth=0),
-    Echo("V1", r"WorkerProc failed to start", kind="engine_failed", depth=0),
+    Echo("V1", r"EngineCore failed to start", kind="engine_failed", depth=0, announces=True),
+    Echo("V1", r"WorkerProc failed to start", kind="engine_failed", depth=0, announces=True),
     Echo("V1", r"WorkerProc initialization failed due to an exception", kind="engine_failed", depth=0),
     Echo("V1", r"Engine core initialization failed", kind="engine_failed", depth=0),
     Echo("V0", r"Engine process failed to start", kind="engine_failed", depth=0),
     Echo("V1", r"Worker proc {worker:word} died unexpectedly \(exit code: {exit_code}\)", kind="worker_died", depth=3),
     Echo("V1", r"Worker proc {worker:word} died unexpectedly", kind="worker_died", depth=3),
     Echo("Ray", r"RayWorkerProc rank={worker} died unexpectedly", kind="worker_died", depth=3),
-    Echo("V1", r"EngineCore encountered a fatal error", kind="engine_dead"),
+    Echo("V1", r"EngineCore encountered a fatal error", kind="engine_dead", announces=True),
     Echo("V1", r"{message:sentence} See stack trace \(above\) for the root cause", kind="engine_dead", depth=2),
     Echo("V1", r"AsyncLLM output_handler failed", kind="engine_dead"),
     Echo("V1", r"EngineDeadError", kind="engine_dead"),

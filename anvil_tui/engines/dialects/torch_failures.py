@@ -1,0 +1,40 @@
+"""How PyTorch and NCCL say that something failed, for every engine that is built on them."""
+
+from __future__ import annotations
+
+import re
+
+from anvil_tui.engines.dialects.shapes import Cause
+
+CUDA_OOM = (
+    Cause(
+        "torch 2.1 ..",
+        r"CUDA out of memory\. Tried to allocate {tried:amount}\. GPU {gpu} has a total capacity of {total:amount}"
+        r" of which {free:amount} is free",
+        kind="cuda_oom",
+    ),
+    Cause(
+        "torch .. 2.0",
+        r"CUDA out of memory\. Tried to allocate {tried:amount} \(GPU {gpu}; {total:amount} total capacity;"
+        r".{0,80}?; {free:amount} free",
+        kind="cuda_oom",
+    ),
+    Cause("torch", r"CUDA error: out of memory", kind="cuda_oom"),
+)
+
+TORCH = (
+    Cause("NCCL", r"ncclCuMemMapAndSetAccess", kind="nccl"),
+    Cause("NCCL", r"NCCL error in: .{1,200}?, {error:text}(?:,|$)", kind="nccl", depth=0),
+    Cause("NCCL", r"NCCL error: {error:text}$", kind="nccl", depth=0),
+    Cause("NCCL", r"ncclUnhandledCudaError", kind="nccl", depth=0),
+    Cause("torch", r"Watchdog caught collective operation timeout", kind="nccl_timeout", depth=0),
+    Cause("torch", r"CUDA error: {error:text}(?:\.|$)", kind="cuda_error"),
+    Cause("torch", r"EADDRINUSE", kind="port_in_use"),
+)
+
+_EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b(?::|$)")
+
+
+def is_exception(message: str) -> bool:
+    """Whether a message is the last line of a Python traceback."""
+    return _EXCEPTION.match(message) is not None
