@@ -139,11 +139,12 @@ class Nvml:
 
 
 def library_in_use() -> str | None:
-    """Path of the NVML library that this process has mapped. The first counts: WSL's loads a second one."""
-    with contextlib.suppress(OSError):
-        found = re.search(r"/\S*libnvidia-ml\.so\S*", Path("/proc/self/maps").read_text())
-        return found.group() if found else None
-    return None
+    """Paths of the NVML libraries that this process has mapped; under WSL two, since its own loads the driver's."""
+    try:
+        mapped = Path("/proc/self/maps").read_text()
+    except OSError:
+        return None
+    return ", ".join(sorted(set(re.findall(r"/\S*libnvidia-ml\.so\S*", mapped)))) or None
 
 
 def _identity(handle: Any, index: int) -> Gpu:
@@ -266,8 +267,9 @@ def _cannot_start(error: pynvml.NVMLError) -> CannotSample:
 
 def _versions(library: str) -> str:
     """The versions of driver and library, as far as they can be told without a session."""
-    with contextlib.suppress(OSError):
+    try:
         kernel = re.search(r"\d+\.\d+(\.\d+)?", Path("/proc/driver/nvidia/version").read_text())
-        of_library = re.search(r"\.so\.(\d+\.\d[\d.]*)", str(Path(library).resolve()))
-        return f"driver {kernel.group() if kernel else '?'}, library {of_library.group(1) if of_library else '?'}"
-    return "driver version not readable"
+    except OSError:
+        return "the driver's version cannot be read"
+    of_library = re.search(r"\.so\.(\d+\.\d[\d.]*)", library)
+    return f"driver {kernel.group() if kernel else '?'}, library {of_library.group(1) if of_library else '?'}"

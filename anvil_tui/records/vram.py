@@ -27,7 +27,7 @@ class Inventory(Struct, frozen=True, kw_only=True, tag_field="kind", tag="invent
     gpus: tuple[Gpu, ...]
     driver: str | None = None
     library: str | None = None
-    """Path of the NVML library that is in use."""
+    """Path of the NVML library that is in use; under WSL two, since its own loads the driver's."""
     rehearsal: bool = False
     unreadable: tuple[str, ...] = ()
     """GPUs that answer not even to their name: the place and the error of each."""
@@ -147,8 +147,8 @@ class ReserveVerdict(Struct, frozen=True, kw_only=True):
 def contradiction(*, total: int | None, free: int | None, used: int | None, reserved: int | None) -> str | None:
     """Why figures of one GPU (bytes) cannot be true together; None where nothing speaks against them.
 
-    NVML counts `used` with the driver's reserve in its first version and without it in its second, so both sums are
-    good. Rounding to MiB is tolerated.
+    NVML counts `used` with the driver's reserve in its first record and without it in its second: what is neither used
+    nor free may be the reserve or less, never more, and never negative. Rounding to MiB is tolerated.
     """
     if total is not None and total <= 0:
         return "no dedicated memory: the total is 0"
@@ -158,5 +158,6 @@ def contradiction(*, total: int | None, free: int | None, used: int | None, rese
     if total is None or free is None or used is None:
         return None
     rest = total - used - free
-    fits = rest >= -MIB if reserved is None else min(abs(rest), abs(rest - reserved)) <= MIB
-    return None if fits else f"used {used} and free {free} do not sum to the total of {total} bytes"
+    if rest >= -MIB and (reserved is None or rest <= reserved + MIB):
+        return None
+    return f"used {used} and free {free} do not sum to the total of {total} bytes"
