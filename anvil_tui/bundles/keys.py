@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -194,20 +195,28 @@ def _write_private(path: Path, pem: bytes) -> None:
 
 def _read_private(path: Path) -> bytes:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        found, raw = _read(path)
     except OSError as error:
         raise KeyRefused("KEY_UNREADABLE", f"{path}: {error.strerror}") from None
-    with os.fdopen(fd, "rb") as file:
+    if found.st_mode & 0o077 or found.st_uid != os.geteuid():
+        raise KeyRefused(
+            "KEY_TOO_OPEN",
+            f"{path} is open to others (mode {stat.S_IMODE(found.st_mode):04o}, owner {found.st_uid}); "
+            "it must be yours with mode 0600: chmod 600, and chown if it is not yours",
+        )
+    return raw
+
+
+def _read(path: Path) -> tuple[os.stat_result, bytes]:
+    """The status and the bytes of one small regular file, both from one descriptor. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_BYTES:
-            raise KeyRefused("KEY_UNSUPPORTED", f"{path} is not a private key file")
-        if found.st_mode & 0o077 or found.st_uid != os.geteuid():
-            raise KeyRefused(
-                "KEY_TOO_OPEN",
-                f"{path} is open to others (mode {stat.S_IMODE(found.st_mode):04o}, owner {found.st_uid}); "
-                "it must be yours with mode 0600: chmod 600, and chown if it is not yours",
-            )
-        return file.read()
+            raise OSError(errno.EINVAL, "not a key file", str(path))
+        return found, os.read(fd, _MAX_BYTES)
+    finally:
+        os.close(fd)
 
 
 def _header(raw: bytes) -> tuple[PublicKey, bool]:
@@ -239,22 +248,14 @@ def _survey(path: Path) -> tuple[PublicKey, str, bool | None]:
     comment = ""
     from_pub: PublicKey | None = None
     with contextlib.suppress(Refused, OSError, UnicodeDecodeError):
-        from_pub, comment = parse_line(_read_small(path.with_name(f"{path.name}.pub")).decode("utf-8"))
+        from_pub, comment = parse_line(_read(path.with_name(f"{path.name}.pub"))[1].decode("utf-8"))
     try:
-        key, encrypted = _header(_read_small(path))
+        key, encrypted = _header(_read(path)[1])
     except (Refused, OSError):
         if from_pub is None:
             raise Refused("KEY_UNSUPPORTED", "neither a private key nor its .pub can be read") from None
         return from_pub, comment, None
     return key, comment if key == from_pub else "", encrypted
-
-
-def _read_small(path: Path) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise FileNotFoundError(path)
-        return file.read(_MAX_BYTES)
 
 
 def _public_files(ssh: Path) -> Iterator[Path]:

@@ -59,13 +59,15 @@ def _seal(folder: Path, root: int, append: Callable[[Sealed], object], private_r
     staying = [entry for entry in entries if _stays(entry.path)]
     if faults := [*_unfit(staying), *_unfit_to_leave(leaving)]:
         raise _failed(folder, faults)
-    _remove(folder, entries, leaving)
     paths = [entry.path for entry in staying if entry.kind == "file"]
+    names = {*paths, manifest.NAME, manifest.README}
+    sums.write(dict.fromkeys(names, "0" * 64))  # raises where names collide or are too many for one list
+    _remove(folder, entries, leaving)
 
     read = _read(root, paths)
     journal = _journal(folder, read)
     if journal.sealed is None:
-        append(Sealed(ending=journal.ending, files=len({*paths, manifest.NAME, manifest.README})))
+        append(Sealed(ending=journal.ending, files=len(names)))
         read[journal_check.NAME] = tree.read(root, journal_check.NAME, keep=True, sync=True)
         journal = _journal(folder, read)
 

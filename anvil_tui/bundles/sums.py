@@ -44,9 +44,12 @@ def path_fault(path: str) -> str | None:
 
 
 def write(hashes: Mapping[str, str]) -> bytes:
-    """The list of `hashes` by path. Raises Refused where a path may not stand in it."""
+    """The list of `hashes` by path. Raises Refused where a path may not stand in it, or where it grows too big."""
     _check_paths(hashes)
-    return "".join(f"{hashes[path]}  {path}\n" for path in sorted(hashes)).encode("ascii")
+    raw = "".join(f"{hashes[path]}  {path}\n" for path in sorted(hashes)).encode("ascii")
+    if len(raw) > MAX_BYTES:
+        raise Refused("TOO_MANY_FILES", f"the list would have more than {MAX_BYTES:,} bytes")
+    return raw
 
 
 def parse(raw: bytes) -> dict[str, str]:

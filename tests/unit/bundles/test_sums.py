@@ -14,7 +14,7 @@ PATH = st.lists(SEGMENT, min_size=1, max_size=4).map("/".join)
 HASH = st.binary(min_size=32, max_size=32).map(bytes.hex)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.dictionaries(PATH, HASH, min_size=1, max_size=8))
 def test_what_is_written_is_read_back(hashes: dict[str, str]) -> None:
     try:
