@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from anvil_tui.errors import BadInput, CannotRun, Fault
-from anvil_tui.gpus.supervisor import SamplerChild
+from anvil_tui.gpus.supervisor import START_S, SamplerChild
 from anvil_tui.records.vram import Gpu, Inventory, SamplerFailed
 
 _SHORTEST_PREFIX = 4
@@ -18,7 +18,7 @@ async def inventory(
     *,
     config: Path | None = None,
     timelines: Path | None = None,
-    start_s: float = 15.0,
+    start_s: float = START_S,
 ) -> Inventory | SamplerFailed:
     """Ask one short-lived sampler child which GPUs there are; a driver that is silent for `start_s` has failed."""
     child = SamplerChild(source, 2.0, lambda _line: None, config=config, timelines=timelines, start_s=start_s)

@@ -68,18 +68,23 @@ class LineChild:
         self._keeper = asyncio.create_task(self._keep())
 
     async def stop(self) -> None:
-        """Close the child's stdin, kill its session if that does not end it, leave one that is stuck in the kernel."""
+        """Close the child's stdin, kill its session if that does not end it, leave one that is stuck in the kernel.
+
+        Raises what a callback raised, if one did: the child was ended then.
+        """
         if self._keeper is None:
             return
-        self._keeper.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._keeper
-        self._keeper = None
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
-            if not await _ended(self._process, self._stop_s):
-                _kill(self._process)
-                await _ended(self._process, _DEATH_S)
+        keeper, self._keeper = self._keeper, None
+        keeper.cancel()
+        try:
+            with contextlib.suppress(asyncio.CancelledError):
+                await keeper
+        finally:
+            if self._process is not None and self._process.stdin is not None:
+                self._process.stdin.close()
+                if not await _ended(self._process, self._stop_s):
+                    _kill(self._process)
+                    await _ended(self._process, _DEATH_S)
 
     async def _keep(self) -> None:
         pause_s = _FIRST_PAUSE_S
@@ -107,14 +112,12 @@ class LineChild:
             return f"{self.argv[0]} cannot be started: {error.strerror or error}"
         try:
             fault = await self._read(process)
-        except BaseException:
+        except Exception:
             _kill(process)
             raise
         if fault is None:
             await _ended(process, _DEATH_S)
-            code = process.returncode
-            fault = "closed its output" if code is None else f"exit code {code}" if code >= 0 else f"signal {-code}"
-            fault = f"{fault} ({signal.Signals(-code).name})" if code is not None and code < 0 else fault
+            fault = _how(process.returncode)
         _kill(process)
         return f"{fault}; it said: {sanitise(self._last_garbage, 200)}" if self._last_garbage else fault
 
@@ -171,6 +174,18 @@ async def _ended(process: Process, seconds: float | None) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+def _how(code: int | None) -> str:
+    """How a child ended, in words."""
+    if code is None:
+        return "it closed its output"
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"signal {-code} ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"signal {-code}"
 
 
 def _kill(process: Process) -> None:

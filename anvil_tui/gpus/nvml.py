@@ -210,12 +210,12 @@ def _error_name(error: Exception) -> str:
 
 
 def _require_nvidia_binding() -> None:
-    """Three packages install a module `pynvml` over each other; only NVIDIA's knows the second memory record."""
-    if hasattr(pynvml, "nvmlMemory_v2"):
+    """Three packages install a module `pynvml` over each other; only a current one of NVIDIA's has all we call."""
+    if hasattr(pynvml, "nvmlMemory_v2") and hasattr(pynvml, "nvmlDeviceGetCurrentClocksEventReasons"):
         return
     owners = ", ".join(packages_distributions().get("pynvml", [])) or "an unknown package"
     raise CannotSample(
-        f"the Python module pynvml ({getattr(pynvml, '__file__', 'missing')}) is not that of nvidia-ml-py; "
+        f"the Python module pynvml ({getattr(pynvml, '__file__', 'missing')}) is not a current nvidia-ml-py; "
         f"installed by: {owners}",
         "pip uninstall pynvml nvidia-ml-py3; pip install --force-reinstall nvidia-ml-py",
     )

@@ -18,7 +18,7 @@ from anvil_tui.records.vram import GpuReading, Inventory, SamplerFailed, Sampler
 _DECODER = msgspec.json.Decoder(SamplerLine)
 _SILENCE_S = 1.5
 _SILENT_PERIODS = 10
-_START_S = 15.0
+START_S = 15.0
 """The driver's first answer takes seconds where no other process keeps it awake."""
 _SENSORS_US = 2_000_000
 """Age up to which the sensors of an earlier sample are shown."""
@@ -53,7 +53,7 @@ class SamplerChild:
         *,
         config: Path | None = None,
         timelines: Path | None = None,
-        start_s: float = _START_S,
+        start_s: float = START_S,
     ) -> None:
         """A child is given up that prints no first line within `start_s` seconds."""
         self.period_us = round(1_000_000 / hz)

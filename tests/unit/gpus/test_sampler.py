@@ -102,12 +102,12 @@ def test_a_changed_figure_is_in_the_next_sample(nvml: FakeNvml) -> None:
     with sampling() as sampler:
         sampler.sample()
         nvml.write(free__0=7249)
-        sampler.until("a.free == 7249 * 2**20 and b.free == 97249 * 2**20", seconds=0.5)
+        sampler.until("a.free == 7249 * 2**20 and b.free == 97249 * 2**20")
 
 
 def test_a_short_dip_is_caught_at_its_floor(nvml: FakeNvml) -> None:
-    nvml.write(timeline__1="0:5000,300:1249,360:5000")
     with sampling() as sampler:
+        sampler.sample()
         nvml.write(timeline__1="0:5000,300:1249,360:5000")
         dipped = sampler.until("b.free == 1249 * 2**20")
         assert dipped.gpus[0].free == 97249 * MIB
@@ -184,7 +184,7 @@ def test_stale_handles_are_taken_anew_within_the_sample(nvml: FakeNvml) -> None:
     with sampling() as sampler:
         sampler.sample()
         nvml.write(generation=2, free__0=4321)
-        fresh = sampler.until("a.free == 4321 * 2**20", seconds=0.5)
+        fresh = sampler.until("a.free == 4321 * 2**20")
         assert fresh.gpus[1].error is None
         assert nvml.calls()["DeviceGetHandleByUUID"] == 2
         assert nvml.calls()["InitWithFlags"] == 1
@@ -205,8 +205,7 @@ def test_a_gpu_that_comes_or_goes_changes_the_inventory(nvml: FakeNvml) -> None:
         while not isinstance(third := sampler.line(), Inventory):
             pass
         assert [gpu.uuid for gpu in third.gpus] == [A]
-        gone = sampler.until("b.error is not None or True")
-        assert [reading.uuid for reading in gone.gpus] == [A, B]
+        assert [reading.uuid for reading in sampler.sample().gpus] == [A, B]
 
 
 def test_gpus_are_known_by_uuid_when_their_order_changes(nvml: FakeNvml) -> None:

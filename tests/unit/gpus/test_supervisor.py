@@ -228,6 +228,30 @@ time.sleep(600)
     asyncio.run(scene())
 
 
+def test_a_child_is_asked_to_end_before_it_is_killed(nvml: FakeNvml) -> None:
+    async def scene() -> None:
+        async with Watched() as watched:
+            await watched.sampled()
+
+    asyncio.run(scene())
+    assert nvml.calls()["Shutdown"] == 1
+
+
+def test_a_fault_of_the_caller_ends_the_child_and_is_raised(nvml: FakeNvml) -> None:
+    def full(line: SamplerLine) -> None:
+        if isinstance(line, VramSample):
+            raise OSError("no space left")
+
+    async def scene() -> None:
+        child = SamplerChild("nvml", 50, full)
+        assert isinstance(await child.start(), Inventory)
+        await until(lambda: child.pid is None)
+        with pytest.raises(OSError, match="no space left"):
+            await child.stop()
+
+    asyncio.run(scene())
+
+
 def test_a_loop_that_stood_still_does_not_cost_the_child_its_life(nvml: FakeNvml) -> None:
     async def scene() -> None:
         async with Watched() as watched:
