@@ -105,6 +105,10 @@ GEOMETRIES: tuple[KvGeometry, ...] = (
 )
 
 
+USUAL_BATCHES = (1024, 2048, 4096, 8192, 16384, 32768)
+"""Values of max_num_batched_tokens that occur where a start does not tell it."""
+
+
 def tokens_in_flight(max_num_batched_tokens: int, async_scheduling: bool | None = None) -> int:
     """Tokens that may be scheduled at once: two batches, one where asynchronous scheduling is known to be off.
 
@@ -152,13 +156,12 @@ def accounting(version: str | None) -> Accounting | None:
 
 
 def known_geometries(model: str | None, version: str | None, speculation: bool | None) -> tuple[KvGeometry, ...]:
-    """Geometries that may hold for this start. None where the model is unknown; what is not told is left open."""
+    """Geometries that may hold for this start; what is not told is left open, the model included."""
     line = build_line(version)
     return tuple(
         one
         for one in GEOMETRIES
-        if model is not None
-        and one.model.search(model)
+        if (model is None or one.model.search(model))
         and (line == one.build or version is None)
         and (speculation is None or one.speculation in (None, speculation))
     )

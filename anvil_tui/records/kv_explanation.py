@@ -53,8 +53,13 @@ class KvExplanation(Struct, frozen=True, kw_only=True):
     status: Literal["explained", "not explained"]
     formula: str
     geometry: str | None = None
+    inferred: tuple[str, ...] = ()
+    """What the start does not tell and only the fit says."""
     blocks: int | None = None
     blocks_per_request: int | None = None
+    max_num_batched_tokens: int | None = None
+    in_flight: int | None = None
+    """Tokens that may be scheduled at once."""
     bytes_per_block: int | None = None
     groups: dict[str, int] = {}
     """Blocks that one full-length request may hold, by cache group, before the build's own scale."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from anvil_tui.evidence.arms import output_lengths, paths, scored
+from anvil_tui.evidence.arms.runs import output_lengths, paths, scored
 from anvil_tui.evidence.run_metrics import request_timing
 from anvil_tui.records.arm import Arm
 from anvil_tui.records.comparison import Caveat

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from anvil_tui.evidence.arms import HIGHER_IS_BETTER, paths, run_value, scored, unscored
+from anvil_tui.evidence.arms.runs import HIGHER_IS_BETTER, paths, run_value, scored, unscored
 from anvil_tui.records.arm import Arm, MeasuredRun
 from anvil_tui.records.comparison import Caveat
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from anvil_tui.evidence.arms import HIGHER_IS_BETTER, definitions, paths, scored
-from anvil_tui.evidence.invariants import check_invariants
+from anvil_tui.evidence.arms.invariants import check_invariants
+from anvil_tui.evidence.arms.runs import HIGHER_IS_BETTER, definitions, paths, scored
 from anvil_tui.records.arm import Arm
 from anvil_tui.records.comparison import Caveat
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from statistics import median
 
-from anvil_tui.evidence.arms import loads, paths, scored
+from anvil_tui.evidence.arms.runs import loads, paths, scored
 from anvil_tui.evidence.statistics import smallest_p
 from anvil_tui.evidence.verdicts import RANK_BLOCKS
 from anvil_tui.records.arm import Arm, MeasuredRun

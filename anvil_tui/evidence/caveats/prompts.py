@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from anvil_tui.evidence.arms import cached_share, paths, prompt_lengths, scored
+from anvil_tui.evidence.arms.runs import cached_share, paths, prompt_lengths, scored
 from anvil_tui.records.arm import Arm
 from anvil_tui.records.comparison import Caveat
 

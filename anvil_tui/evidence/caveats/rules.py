@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from anvil_tui.evidence.arms import compared_runs
+from anvil_tui.evidence.arms.runs import compared_runs
 from anvil_tui.evidence.caveats import answers, failures, identity, memory, order, prompts, starts
 from anvil_tui.records.arm import Arm
 from anvil_tui.records.comparison import Caveat

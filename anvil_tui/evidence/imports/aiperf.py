@@ -52,7 +52,7 @@ class _Line(Struct, frozen=True, kw_only=True):
 
 def read(data: list[Any], path: str) -> tuple[MeasuredRun, ...]:
     """Turn an export into one run; `path` is its name among the inputs. Raises BadInput with every fault."""
-    lines = convert(list[_Line], data, path)
+    lines = convert(tuple[_Line, ...], data, path)
     scored = [one for one in lines if one.metadata.benchmark_phase != "warmup"]
     good = [one for one in scored if not one.error and not one.metadata.was_cancelled]
     bad = [one for one in scored if one not in good]

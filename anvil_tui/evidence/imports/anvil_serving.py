@@ -80,7 +80,7 @@ class _Benchmark(Struct, frozen=True, kw_only=True):
     engine: str | None = None
     gpu: str | None = None
     failed: int | None = None
-    failures: list[_Failure] = []
+    failures: tuple[_Failure, ...] = ()
     concurrency: int | None = None
     context_tokens: int | None = None
     max_context_tokens: int | None = None
@@ -90,7 +90,7 @@ class _Benchmark(Struct, frozen=True, kw_only=True):
     wall_clock_ms: float | None = None
     run_id: str | None = None
     serve_flags: _Flags = _Flags()
-    request_timings: list[_Row] = []
+    request_timings: tuple[_Row, ...] = ()
     metrics: dict[str, Any] = {}
 
 
@@ -183,7 +183,7 @@ class _LadderRow(_Row, frozen=True, kw_only=True):
 
 
 class _Context(Struct, frozen=True, kw_only=True):
-    targets: list[_LadderRow] = []
+    targets: tuple[_LadderRow, ...] = ()
     max_model_len: int | None = None
     cap_tokens: int | None = None
 
@@ -267,10 +267,10 @@ class _Result(Struct, frozen=True, kw_only=True):
 
 
 class _Preflight(Struct, frozen=True, kw_only=True):
-    results: list[_Result]
+    results: tuple[_Result, ...]
     passed: bool | None = None
     thinking: _Thinking = _Thinking()
-    observations: list[dict[str, Any]] = []
+    observations: tuple[dict[str, Any], ...] = ()
 
 
 def _gate(file: _Preflight, path: str) -> GateResult:
@@ -290,7 +290,7 @@ class _Counters(Struct, frozen=True, kw_only=True):
     draft_tokens: float
     accepted_tokens: float
     drafts: float | None = None
-    accepted_tokens_per_position: list[float] = []
+    accepted_tokens_per_position: tuple[float, ...] = ()
 
 
 class _Scope(Struct, frozen=True, kw_only=True):
@@ -319,12 +319,12 @@ class _SegmentGpu(Struct, frozen=True, kw_only=True):
 
 
 class _Segment(Struct, frozen=True, kw_only=True):
-    gpus: list[_SegmentGpu]
+    gpus: tuple[_SegmentGpu, ...]
     actual_prompt_tokens: int | None = None
 
 
 class _Hardware(Struct, frozen=True, kw_only=True):
-    segments: list[_Segment]
+    segments: tuple[_Segment, ...]
     reserve_policy_mib_per_gpu: int | None = None
 
 

@@ -41,7 +41,7 @@ class _Prefill(Struct, frozen=True, kw_only=True):
 
 
 class _Bench(Struct, frozen=True, kw_only=True):
-    results: list[_Cell] = []
+    results: tuple[_Cell, ...] = ()
     prefill: dict[str, _Prefill] = {}
 
 

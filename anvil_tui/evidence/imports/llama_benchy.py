@@ -29,7 +29,7 @@ def recognises(data: Any) -> bool:
 
 
 class _Metric(Struct, frozen=True, kw_only=True):
-    values: list[float]
+    values: tuple[float, ...]
 
 
 class _Cell(Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class _Cell(Struct, frozen=True, kw_only=True):
 class _Report(Struct, frozen=True, kw_only=True):
     model: str
     timestamp: str
-    benchmarks: list[_Cell]
+    benchmarks: tuple[_Cell, ...]
 
 
 def read(data: dict[str, Any], path: str) -> tuple[MeasuredRun, ...]:

@@ -40,11 +40,11 @@ class _Result(Struct, frozen=True, kw_only=True):
     median_ttft_ms: float | None = None
     median_tpot_ms: float | None = None
     median_e2el_ms: float | None = None
-    input_lens: list[int] = []
-    output_lens: list[int] = []
-    ttfts: list[float] = []
-    itls: list[list[float]] = []
-    errors: list[str | None] = []
+    input_lens: tuple[int, ...] = ()
+    output_lens: tuple[int, ...] = ()
+    ttfts: tuple[float, ...] = ()
+    itls: tuple[tuple[float, ...], ...] = ()
+    errors: tuple[str | None, ...] = ()
 
 
 def read(data: dict[str, Any], path: str) -> tuple[MeasuredRun, ...]:

@@ -47,7 +47,7 @@ def _exact_factors(baseline: KvExplanation, candidate: KvExplanation) -> Iterato
             cause="KV memory", factor=n2 / n1, words=f"{n1:,} → {n2:,} blocks ({percent_change(n2, n1):+.3f} %)"
         )
     geometry = geometry_of(baseline)
-    batch1, batch2 = old.max_num_batched_tokens, new.max_num_batched_tokens
+    batch1, batch2 = baseline.max_num_batched_tokens, candidate.max_num_batched_tokens
     reservation = r1
     if geometry is not None and batch1 is not None and batch2 is not None and batch1 != batch2:
         step = geometry.blocks_per_request(l1, tokens_in_flight(batch2, new.async_scheduling))

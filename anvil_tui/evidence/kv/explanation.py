@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
 
 from msgspec.structs import replace
 
 from anvil_tui.engines.kv_capacity import (
     FORMULAS,
+    GEOMETRIES,
     GIB,
+    USUAL_BATCHES,
     Accounting,
     KvGeometry,
     accounting,
@@ -25,6 +29,7 @@ from anvil_tui.records.kv_explanation import KvCheck, KvExplanation, KvPredictio
 
 _ROUNDING = 0.005
 """Engines print GiB and concurrency to 0.01."""
+_PLAIN = "full attention, blocks of"
 _PLAIN_BLOCK_SIZES = (8, 16, 32, 64, 128, 256)
 
 
@@ -38,9 +43,7 @@ def explain(report: KvReport, at: int | None = None) -> KvExplanation:
 
 def geometry_of(explanation: KvExplanation) -> KvGeometry | None:
     """The known geometry that an explanation rests on."""
-    report = explanation.report
-    known = known_geometries(report.model, report.engine_version, speculates(report))
-    return next((one for one in known if one.name == explanation.geometry), None)
+    return next((one for one in GEOMETRIES if one.name == explanation.geometry), None)
 
 
 def speculates(report: KvReport) -> bool | None:
@@ -48,10 +51,15 @@ def speculates(report: KvReport) -> bool | None:
     return None if report.speculation is None else bool(report.speculation)
 
 
-def in_flight(report: KvReport) -> int | None:
-    """Tokens that this start may have in flight; None where its batch is unknown."""
-    batch = report.max_num_batched_tokens
-    return None if batch is None else tokens_in_flight(batch, report.async_scheduling)
+@dataclass(frozen=True)
+class _Fit:
+    """A geometry and a batch that give a report exactly."""
+
+    geometry: KvGeometry
+    batch: int
+    in_flight: int
+    blocks: int
+    reservation: int
 
 
 def _from_counts(report: KvReport) -> KvExplanation | None:
@@ -62,30 +70,39 @@ def _from_counts(report: KvReport) -> KvExplanation | None:
     reservation = round(blocks / concurrency)
     if reservation < 1 or reported_tokens(blocks, reservation, length) != tokens:
         return None
-    fitting = [
-        one
-        for one in known_geometries(report.model, report.engine_version, speculates(report))
-        if (flight := in_flight(report)) is not None and one.blocks_per_request(length, flight) == reservation
-    ]
-    return _explained(report, "admission", blocks, reservation, fitting[0] if len(fitting) == 1 else None, None)
+    size = report.block_size
+    if size and reservation == math.ceil(length / size) and blocks * size == tokens:
+        return _plain(report, "admission", blocks, size)
+    fits = [one for one in _fits(report) if (one.blocks, one.reservation) == (blocks, reservation)]
+    if report.model is not None and len(fits) == 1:
+        return _explained(report, "admission", blocks, reservation, fits[0])
+    return _explained(report, "admission", blocks, reservation)
 
 
 def _from_geometry(report: KvReport) -> KvExplanation | None:
     """From a log: the one known geometry for which a whole number of blocks gives the tokens, and the GiB agree."""
-    tokens, length, flight = report.tokens, report.max_model_len, in_flight(report)
-    if tokens is None or length is None or flight is None:
+    fits = _fits(report)
+    if len(fits) != 1:
         return None
-    fitting, chance = [], 0.0
-    for geometry in known_geometries(report.model, report.engine_version, speculates(report)):
+    return _explained(report, "admission", fits[0].blocks, fits[0].reservation, fits[0])
+
+
+def _fits(report: KvReport) -> list[_Fit]:
+    """Every known geometry and batch that gives the report. Without a model or a batch the GiB must be there too."""
+    tokens, length = report.tokens, report.max_model_len
+    if tokens is None or length is None or report.engine not in (None, "vllm"):
+        return []
+    if report.available_gib is None and (report.model is None or report.max_num_batched_tokens is None):
+        return []
+    batches = (report.max_num_batched_tokens,) if report.max_num_batched_tokens is not None else USUAL_BATCHES
+    found = []
+    for geometry, batch in product(known_geometries(report.model, report.engine_version, speculates(report)), batches):
+        flight = tokens_in_flight(batch, report.async_scheduling)
         reservation = geometry.blocks_per_request(length, flight)
-        chance += reservation / length
         blocks = matching_blocks(tokens, reservation, length)
         if blocks is not None and _memory_agrees(report, blocks, geometry.bytes_per_block) is not False:
-            fitting.append((geometry, blocks, reservation))
-    if len(fitting) != 1:
-        return None
-    geometry, blocks, reservation = fitting[0]
-    return _explained(report, "admission", blocks, reservation, geometry, min(1.0, chance))
+            found.append(_Fit(geometry, batch, flight, blocks, reservation))
+    return found
 
 
 def _from_pool(report: KvReport) -> KvExplanation | None:
@@ -106,43 +123,69 @@ def _from_pool(report: KvReport) -> KvExplanation | None:
         return None
     if report.tokens is None and report.concurrency is None:
         return None
-    meaning = accounting(report.engine_version) or "pool"
-    return _explained(report, meaning, blocks, math.ceil(length / size), None, None, block_size=size)
+    return _plain(report, accounting(report.engine_version) or "pool", blocks, size)
+
+
+def _plain(report: KvReport, meaning: Accounting, blocks: int, size: int) -> KvExplanation:
+    """A pool whose every block holds context: a full-length request reserves its own length and no more."""
+    reservation = math.ceil((report.max_model_len or 0) / size)
+    return replace(
+        _explained(report, meaning, blocks, reservation),
+        geometry=f"{_PLAIN} {size} tokens",
+        context_blocks=reservation,
+    )
 
 
 def _explained(
-    report: KvReport,
-    meaning: Accounting,
-    blocks: int,
-    reservation: int,
-    geometry: KvGeometry | None,
-    chance: float | None,
-    block_size: int | None = None,
+    report: KvReport, meaning: Accounting, blocks: int, reservation: int, fit: _Fit | None = None
 ) -> KvExplanation:
     length = report.max_model_len or 0
-    flight = in_flight(report)
+    geometry = fit.geometry if fit else None
     per_block = geometry.bytes_per_block if geometry else None
     kv_gib = blocks * per_block / GIB if per_block else report.available_gib
-    context = geometry.context_blocks(length) if geometry else reservation if block_size else None
     return KvExplanation(
         report=report,
         status="explained",
         formula=FORMULAS[meaning],
-        geometry=geometry.name
-        if geometry
-        else f"full attention, blocks of {block_size} tokens"
-        if block_size
-        else None,
+        geometry=geometry.name if geometry else None,
+        inferred=tuple(_inferred(report, fit)) if fit else (),
         blocks=blocks,
         blocks_per_request=reservation,
+        max_num_batched_tokens=fit.batch if fit else report.max_num_batched_tokens,
+        in_flight=fit.in_flight if fit else None,
         bytes_per_block=per_block,
-        groups=geometry.group_blocks(length, flight) if geometry and flight is not None else {},
-        context_blocks=context,
+        groups=geometry.group_blocks(length, fit.in_flight) if geometry and fit else {},
+        context_blocks=geometry.context_blocks(length) if geometry else None,
         kv_gib=kv_gib,
         gib_per_full_request=kv_gib * reservation / blocks if kv_gib is not None else None,
-        chance=chance,
+        chance=_chance(report) if fit and report.num_blocks is None else None,
         checks=tuple(_checks(report, blocks, per_block)),
     )
+
+
+def _inferred(report: KvReport, fit: _Fit) -> Iterator[str]:
+    """What no one told and only the fit of tokens and GiB together says."""
+    if report.model is None:
+        yield "model family"
+    if report.engine_version is None:
+        yield f"build line ({fit.geometry.build})"
+    if report.max_num_batched_tokens is None:
+        yield f"max_num_batched_tokens {fit.batch}"
+
+
+def _chance(report: KvReport) -> float:
+    """How likely a random token count is to be a whole number of blocks in one of the geometries tried."""
+    length, batches = report.max_model_len or 1, (report.max_num_batched_tokens,)
+    tried = product(
+        known_geometries(report.model, report.engine_version, speculates(report)),
+        batches if report.max_num_batched_tokens is not None else USUAL_BATCHES,
+    )
+    chances = (
+        one.blocks_per_request(length, tokens_in_flight(batch, report.async_scheduling)) / length
+        for one, batch in tried
+        if batch is not None
+    )
+    return min(1.0, sum(chances))
 
 
 def _unexplained(report: KvReport, at: int | None) -> KvExplanation:
@@ -170,16 +213,18 @@ def _lacking(report: KvReport) -> str:
     if report.max_model_len is None:
         return "the context length is unknown"
     known = known_geometries(report.model, report.engine_version, speculates(report))
-    if not known:
+    if report.model is not None and not known:
         return (
-            f"no cache geometry is known for {report.model or 'an unknown model'} in "
-            f"{report.engine_version or 'an unknown version'}, and block count and reservation are not told"
+            f"no cache geometry is known for {report.model} in {report.engine_version or 'an unknown version'}, and "
+            "block count and reservation are not told"
         )
-    if report.max_num_batched_tokens is None:
-        return "max_num_batched_tokens is unknown, and the reservation depends on it"
-    return f"no whole number of blocks of {' or '.join(one.name for one in known)} gives {report.tokens:,} tokens" + (
-        f" within {report.available_gib} GiB" if report.available_gib is not None else ""
-    )
+    if report.available_gib is None and (report.model is None or report.max_num_batched_tokens is None):
+        missing = "the model" if report.model is None else "max_num_batched_tokens"
+        return f"{missing} is unknown, and without KV memory in GiB a fit of the tokens alone would prove nothing"
+    if len(fits := _fits(report)) > 1:
+        return f"{len(fits)} known geometries give {report.tokens:,} tokens, and nothing tells them apart"
+    memory = f" within {report.available_gib} GiB" if report.available_gib is not None else ""
+    return f"no whole number of blocks of a known geometry gives {report.tokens or 0:,} tokens{memory}"
 
 
 def _checks(report: KvReport, blocks: int | None, per_block: int | None) -> Iterator[KvCheck]:
@@ -232,31 +277,29 @@ def _finished(explained: KvExplanation, at: int | None) -> KvExplanation:
 
 def predict(explained: KvExplanation, at: int) -> KvPrediction | None:
     """What the same blocks report at a context of `at` tokens; None where the reservation's make-up is unknown."""
-    report, blocks = explained.report, explained.blocks
-    geometry, flight = geometry_of(explained), in_flight(report)
+    blocks, pool = explained.blocks, _plain_size(explained)
+    geometry = geometry_of(explained)
     if blocks is None:
         return None
-    if geometry is not None and flight is not None:
-        reservation = geometry.blocks_per_request(at, flight)
-    elif explained.context_blocks == explained.blocks_per_request and report.max_model_len and explained.context_blocks:
-        reservation = math.ceil(at / _block_size(report, blocks, explained.context_blocks))
+    if geometry is not None and explained.in_flight is not None:
+        reservation = geometry.blocks_per_request(at, explained.in_flight)
+    elif pool is not None:
+        reservation = math.ceil(at / pool)
     else:
         return None
+    admission = explained.formula == FORMULAS["admission"]
     return KvPrediction(
         max_model_len=at,
-        tokens=reported_tokens(blocks, reservation, at),
+        tokens=blocks * pool if pool is not None and not admission else reported_tokens(blocks, reservation, at),
         concurrency=blocks / reservation,
         blocks_per_request=reservation,
     )
 
 
-def _block_size(report: KvReport, blocks: int, context_blocks: int) -> int:
-    """Tokens a block of a plain pool."""
-    if report.block_size is not None:
-        return report.block_size
-    if report.tokens is not None and report.tokens % blocks == 0:
-        return report.tokens // blocks
-    return round((report.max_model_len or 0) / context_blocks)
+def _plain_size(explained: KvExplanation) -> int | None:
+    """Tokens a block of a plain pool; None of any other."""
+    name = explained.geometry or ""
+    return int(name.split()[-2]) if name.startswith(_PLAIN) else None
 
 
 def _sentence(explained: KvExplanation) -> str:
@@ -265,10 +308,18 @@ def _sentence(explained: KvExplanation) -> str:
     blocks, reservation = explained.blocks or 0, explained.blocks_per_request or 1
     size = f" of {explained.bytes_per_block:,} bytes ({explained.kv_gib:.3f} GiB)" if explained.bytes_per_block else ""
     words = f"{blocks:,} blocks{size}; one full-length request of {length:,} tokens reserves {reservation:,} blocks"
-    flight = in_flight(report)
-    if explained.groups and flight is not None:
-        words += f", {explained.context_blocks:,} of them for its context and the rest for {flight:,} tokens in flight"
+    if explained.in_flight is not None:
+        words += f", {explained.context_blocks:,} of them for its context and the rest for "
+        words += f"{explained.in_flight:,} tokens in flight"
+    pool = _plain_size(explained)
+    if pool is not None:
+        return (
+            f"{blocks:,} blocks of {pool} tokens = {blocks * pool:,} tokens; one full-length request of {length:,} "
+            f"tokens takes {reservation:,} blocks: {blocks / reservation:.2f}x."
+        )
     words += f"; {blocks:,} / {reservation:,} × {length:,} = {reported_tokens(blocks, reservation, length):,} tokens"
+    if explained.inferred:
+        words += f"; {' and '.join(explained.inferred)} inferred from the fit of tokens and GiB"
     if explained.chance is not None:
-        words += f"; a random count would fit with chance {explained.chance:.1%}"
+        words += f"; a random count would fit with chance {explained.chance:.1%}, GiB left aside"
     return words + "."

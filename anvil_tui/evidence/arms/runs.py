@@ -59,10 +59,13 @@ def compared_runs(baseline: Arm, candidate: Arm) -> tuple[Arm, Arm]:
     common = protocols(baseline.runs).keys() & protocols(candidate.runs).keys()
     if not common:
         return baseline, candidate
-    first, second = (
-        replace(arm, runs=tuple(run for run in arm.runs if (run.label_tokens, run.concurrency) in common))
-        for arm in (baseline, candidate)
-    )
+    labels = {label for label, _ in common}
+
+    def compared(run: MeasuredRun) -> bool:
+        """A failed run may not tell its concurrency; its label is enough."""
+        return (run.label_tokens, run.concurrency) in common or (not run.passed and run.label_tokens in labels)
+
+    first, second = (replace(arm, runs=tuple(filter(compared, arm.runs))) for arm in (baseline, candidate))
     return first, second
 
 

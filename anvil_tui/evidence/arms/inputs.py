@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from anvil_tui.errors import BadInput, Fault
-from anvil_tui.evidence.artifacts import gate_result, idle_memory, measured_run, run_drafts, run_memory
+from anvil_tui.evidence.arms.artifacts import gate_result, idle_memory, measured_run, run_drafts, run_memory
 from anvil_tui.evidence.imports.formats import reader_of
 from anvil_tui.records.arm import Arm, DraftCounters, GateResult, LoadStart, MeasuredRun, MemoryWindow, NamedProfile
 from anvil_tui.records.artifact import RunArtifact

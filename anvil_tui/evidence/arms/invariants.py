@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from anvil_tui.evidence.arms import protocols, scored
+from anvil_tui.evidence.arms.runs import protocols, scored
+from anvil_tui.evidence.arms.starts import told
 from anvil_tui.records.arm import Arm, LoadStart, MeasuredRun
 from anvil_tui.records.comparison import Invariant
 from anvil_tui.records.lane import LaneProfile
@@ -23,18 +24,18 @@ class _Item:
 
 
 def _fact(name: str) -> Callable[[LoadStart], object]:
+    """What the log says under this name, digits as a number."""
+
     def read(start: LoadStart) -> object:
-        word = start.report.facts.get(name)
-        if word is None:
-            return None
-        return int(word.value) if word.value.isdecimal() else word.value
+        value = told(start.report, name)
+        return int(value) if isinstance(value, str) and value.isdecimal() else value
 
     return read
 
 
 ITEMS: tuple[_Item, ...] = (
-    _Item("same model", lambda p: p.identity.model),
-    _Item("same model revision", lambda p: p.identity.model_revision, from_start=_fact("model_revision")),
+    _Item("same model", lambda p: p.identity.model, from_start=_fact("model")),
+    _Item("same model revision", lambda p: p.identity.model_revision),
     _Item("same image digest", lambda p: p.identity.image),
     _Item(
         "same engine version",
@@ -53,7 +54,11 @@ ITEMS: tuple[_Item, ...] = (
         lambda p: p.recipe.max_num_batched_tokens,
         from_start=_fact("max_num_batched_tokens"),
     ),
-    _Item("same gpu_memory_utilization", lambda p: p.recipe.gpu_memory_utilization),
+    _Item(
+        "same gpu_memory_utilization",
+        lambda p: p.recipe.gpu_memory_utilization,
+        from_start=_fact("gpu_memory_utilization"),
+    ),
     _Item(
         "same served context",
         lambda p: p.recipe.max_model_len,
