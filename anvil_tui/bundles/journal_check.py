@@ -9,18 +9,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal
 
 import msgspec
 
+from anvil_tui import clock
 from anvil_tui.bundles.refused import Refused, finding
 from anvil_tui.bundles.sums import digest
 from anvil_tui.records import events
-from anvil_tui.records.bundle import Finding, ManifestRun
+from anvil_tui.records.bundle import Finding, ManifestRun, RunState
 from anvil_tui.records.events import Ending, Envelope, Event
 
 NAME = "journal.jsonl"
-RunState = Literal["ok", "failed", "interrupted"]
 _FIRST_PREV = "0" * 64
 
 
@@ -58,9 +57,6 @@ class Journal:
             getattr(body, "rehearsal", False) or getattr(body, "launch", "") == "rehearsal" for body in self.bodies
         )
 
-    def of(self, *kinds: type[Event]) -> Iterator[Event]:
-        return (body for body in self.bodies if isinstance(body, kinds))
-
 
 def read(raw: bytes) -> Journal:
     """Decode a journal and follow its chain. Raises Refused JOURNAL_BROKEN at the first line that does not fit."""
@@ -85,6 +81,19 @@ def read(raw: bytes) -> Journal:
         bodies.append(body)
         prev = digest(line)
     return Journal(tuple(envelopes), tuple(bodies))
+
+
+def with_event(journal: Journal, raw: bytes, event: Event) -> bytes:
+    """The bytes `raw` of `journal` as they would be with one more event, to look at before it is written."""
+    envelope = Envelope(
+        seq=len(journal.envelopes),
+        prev=digest(raw[:-1].rsplit(b"\n", 1)[-1]),
+        t=clock.utc_now(),
+        mono_us=clock.mono_us(),
+        kind=events.kind_of(type(event)),
+        body=msgspec.Raw(msgspec.json.encode(event)),
+    )
+    return raw + msgspec.json.encode(envelope) + b"\n"
 
 
 def runs(journal: Journal) -> tuple[ManifestRun, ...]:
@@ -136,13 +145,13 @@ def check(journal: Journal, hashes: Mapping[str, str], sizes: Mapping[str, int])
     elif journal.sealed.files != len(hashes):
         words = f"`sealed` says {journal.sealed.files} files, the list has {len(hashes)}"
         yield finding("ARTIFACT_NOT_AS_RECORDED", words, NAME)
-    if sum(1 for _ in journal.of(events.Sealed)) > 1:
+    if sum(isinstance(body, events.Sealed) for body in journal.bodies) > 1:
         yield finding("JOURNAL_BROKEN", "it was sealed more than once", NAME)
     try:
         runs(journal)
     except Refused as refused:
         yield refused.finding
-    yield from check_artifacts(journal, hashes, sizes)
+    yield from _check_artifacts(journal, hashes, sizes)
     unknown = Counter(
         envelope.kind for envelope, body in zip(journal.envelopes, journal.bodies, strict=True) if body is None
     )
@@ -151,7 +160,7 @@ def check(journal: Journal, hashes: Mapping[str, str], sizes: Mapping[str, int])
         yield finding("UNKNOWN_EVENTS", f"events that this version does not know: {kinds}", NAME)
 
 
-def check_artifacts(journal: Journal, hashes: Mapping[str, str], sizes: Mapping[str, int]) -> Iterator[Finding]:
+def _check_artifacts(journal: Journal, hashes: Mapping[str, str], sizes: Mapping[str, int]) -> Iterator[Finding]:
     """Every file that an event recorded is there as recorded, and no run's file is there that no event names."""
     recorded = {path: (sha256, size) for path, sha256, size in _recorded(journal.bodies)}
     for path, (sha256, size) in recorded.items():

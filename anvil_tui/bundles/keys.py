@@ -35,8 +35,11 @@ _MAGIC = b"openssh-key-v1\0"
 
 
 class KeyRefused(CannotRun):
-    """A private key cannot be made or used. `code`: KEY_FS_NO_MODES, KEY_TOO_OPEN, KEY_PASSPHRASE, KEY_UNSUPPORTED,
-    KEY_EXISTS, KEY_UNREADABLE or AGENT_REFUSED."""
+    """A private key cannot be made or used.
+
+    `code`: KEY_EXISTS, KEY_FS_NO_MODES, KEY_UNWRITABLE, KEY_UNREADABLE, KEY_TOO_OPEN, KEY_PASSPHRASE, KEY_UNSUPPORTED,
+    KEY_WEAK or AGENT_REFUSED.
+    """
 
     def __init__(self, code: str, words: str) -> None:
         self.code = code
@@ -90,19 +93,20 @@ def create(folder: Path, principal: str, passphrase: bytes | None) -> SigningKey
     """Create the operator's own Ed25519 key, `signing_ed25519` and `.pub`, in `folder` (0700, the key 0600).
 
     The format is OpenSSH's, so that ssh-keygen and ssh-agent take it too. Raises BadInput for a bad principal,
-    KeyRefused KEY_EXISTS (a key is never replaced) or KEY_FS_NO_MODES.
+    KeyRefused KEY_EXISTS (a key is never replaced), KEY_FS_NO_MODES or KEY_UNWRITABLE.
     """
     check_principal(principal)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / OWN_NAME
     private = ed25519.Ed25519PrivateKey.generate()
     encryption = serialization.BestAvailableEncryption(passphrase) if passphrase else serialization.NoEncryption()
     pem = private.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, encryption)
-    _write_private(path, pem)
-    key, _ = parse_line(
-        private.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
-    )
-    write_atomic(path.with_name(f"{OWN_NAME}.pub"), f"{key.line} {principal}\n".encode(), mode=0o644)
+    key = PublicKey(packed(b"ssh-ed25519") + packed(private.public_key().public_bytes_raw()))
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _write_private(path, pem)
+        write_atomic(path.with_name(f"{OWN_NAME}.pub"), f"{key.line} {principal}\n".encode(), mode=0o644)
+    except OSError as error:
+        raise KeyRefused("KEY_UNWRITABLE", f"{path} cannot be written: {error.strerror}") from None
     return _described(key, principal, own=True, held=False, path=path, encrypted=bool(passphrase), trusted=())
 
 

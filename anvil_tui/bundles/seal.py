@@ -7,21 +7,22 @@ sealing can be cut off at any moment and simply be done again.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
-from anvil_tui.bundles import contents, journal_check, manifest, readme, sums, tree
-from anvil_tui.bundles.journal_check import Journal
+from anvil_tui.bundles import contents, journal_check, manifest, meaning, readme, sums, tree, verify
 from anvil_tui.bundles.refused import Refused, finding
 from anvil_tui.errors import CannotRun, CheckFailed
 from anvil_tui.files import sync_dir, write_atomic
-from anvil_tui.records.bundle import Finding, Manifest, ManifestFile, Role, SealReport
+from anvil_tui.records.bundle import Finding, ManifestFile, Role, SealReport
 from anvil_tui.records.events import Sealed
 
 LIVE = "live.json"
 INBOX = "inbox"
+_WRITTEN = (manifest.README, manifest.NAME)
+"""The files that sealing writes itself, beside the list."""
 
 
 def is_sealed(folder: Path) -> bool:
@@ -38,8 +39,9 @@ def seal(
     """Seal the campaign in `folder`, whose journal lock the caller holds: nothing else may write there.
 
     `append` writes one event durably to the journal. It is called once, with the `sealed` event, after everything was
-    found good, and not at all where a sealing that was cut off had written it already. The time of that event is the
-    bundle's `created_utc`. Removed are `live.json`, `inbox/`, empty folders and what crashes left of atomic writes.
+    found good, and not at all where a sealing that was cut off had written it already. Until then the folder is left
+    as it is; from then on nothing but sealing may touch it. The time of that event is the bundle's `created_utc`.
+    Removed are `live.json`, `inbox/`, empty folders and what crashes left of atomic writes.
     Raises CannotRun where the folder is sealed or no campaign, CheckFailed with everything that would not verify.
     """
     if is_sealed(folder):
@@ -49,6 +51,8 @@ def seal(
             return _seal(folder, root, append, private_roles)
         except Refused as refused:
             raise _failed(folder, [refused.finding]) from None
+        except OSError as error:
+            raise CannotRun(f"{folder} cannot be sealed: {error}") from None
 
 
 def _seal(folder: Path, root: int, append: Callable[[Sealed], object], private_roles: frozenset[Role]) -> SealReport:
@@ -60,39 +64,70 @@ def _seal(folder: Path, root: int, append: Callable[[Sealed], object], private_r
     if faults := [*_unfit(staying), *_unfit_to_leave(leaving)]:
         raise _failed(folder, faults)
     paths = [entry.path for entry in staying if entry.kind == "file"]
-    names = {*paths, manifest.NAME, manifest.README}
-    sums.write(dict.fromkeys(names, "0" * 64))  # raises where names collide or are too many for one list
-    _remove(folder, entries, leaving)
-
-    read = _read(root, paths)
-    journal = _journal(folder, read)
+    read = {
+        path: tree.read(root, path, keep=contents.is_kept(path), sync=True) for path in paths if path not in _WRITTEN
+    }
+    raw = read[journal_check.NAME].data or b""
+    journal = journal_check.read(raw)
+    if journal.planned is None:
+        raise CannotRun(f"{folder} holds no planned campaign: there is nothing to seal")
     if journal.sealed is None:
-        append(Sealed(ending=journal.ending, files=len(names)))
+        event = Sealed(ending=journal.ending, files=len({*paths, *_WRITTEN}))
+        raw = journal_check.with_event(journal, raw, event)
+        _made(folder, read | {journal_check.NAME: tree.Content(sums.digest(raw), len(raw), raw)}, private_roles)
+        append(event)
         read[journal_check.NAME] = tree.read(root, journal_check.NAME, keep=True, sync=True)
-        journal = _journal(folder, read)
+    made = _made(folder, read, private_roles)
 
-    told, added = _meaning(journal, read, private_roles)
-    hashes = {path: content.sha256 for path, content in read.items()}
-    hashes |= {name: sums.digest(data) for name, data in added.items()}
-    sizes = {file.path: file.bytes for file in told.files}
-    if faults := [one for one in journal_check.check(journal, hashes, sizes) if one.code != "UNKNOWN_EVENTS"]:
-        raise _failed(folder, faults)
-    listed = sums.write(hashes)
-    for name, data in added.items():
-        write_atomic(folder / name, data)
+    _remove(folder, entries, leaving)
+    for name in _WRITTEN:
+        write_atomic(folder / name, made.kept[name])
     for above in {above for path in paths for above in sums.folders_of(path)}:
         sync_dir(folder / above)
+    listed = sums.write(made.hashes)
     write_atomic(folder / sums.NAME, listed)
     return SealReport(
         bundle=str(folder),
-        bundle_id=told.bundle_id,
+        bundle_id=made.manifest.bundle_id,
         root=sums.digest(listed),
-        status=told.status,
-        rehearsal=told.rehearsal,
-        files=len(hashes),
-        bytes=sum(sizes.values()) + len(added[manifest.NAME]),
-        private=tuple(file.path for file in told.files if file.private),
+        status=made.manifest.status,
+        rehearsal=made.manifest.rehearsal,
+        files=len(made.hashes),
+        bytes=sum(made.sizes.values()),
+        private=tuple(file.path for file in made.manifest.files if file.private),
     )
+
+
+def _made(folder: Path, read: Mapping[str, tree.Content], private_roles: frozenset[Role]) -> contents.Contents:
+    """The bundle that these files and their sealed journal make, README and manifest included.
+
+    Raises Refused and CheckFailed where a verifier would find an error in it.
+    """
+    journal = journal_check.read(read[journal_check.NAME].data or b"")
+    profiles = {
+        path.removeprefix("lanes/").removesuffix(".toml"): content.data or b""
+        for path, content in read.items()
+        if path.startswith("lanes/") and path.endswith(".toml")
+    }
+    sizes = {path: content.size for path, content in read.items()}
+    told = manifest.build(journal, sizes, profiles, private_roles)
+    text = readme.write(told)
+    own = ManifestFile(path=manifest.README, role="doc", bytes=len(text), private=False)
+    told = msgspec.structs.replace(told, files=(*told.files, own))
+    added = {manifest.README: text, manifest.NAME: manifest.write(told)}
+    made = contents.Contents(
+        manifest=told,
+        hashes={path: content.sha256 for path, content in read.items()}
+        | {name: sums.digest(data) for name, data in added.items()},
+        sizes=sizes | {name: len(data) for name, data in added.items()},
+        kept={path: content.data for path, content in read.items() if content.data is not None} | added,
+        withheld=(),
+    )
+    sums.write(made.hashes)  # raises where names collide, or are too many for one list
+    faults = [one for check in meaning.CHECKS for one in check(made) if one.code not in verify.NOTES]
+    if faults:
+        raise _failed(folder, faults)
+    return made
 
 
 def _stays(path: str) -> bool:
@@ -106,7 +141,8 @@ def _unfit(entries: Iterable[tree.Entry]) -> list[Finding]:
     faults = []
     for entry in entries:
         if entry.kind in {"symlink", "special"}:
-            faults.append(finding("SPECIAL_FILE", f"a {entry.kind}; only regular files can be sealed", entry.path))
+            code = "SYMLINK" if entry.kind == "symlink" else "SPECIAL_FILE"
+            faults.append(finding(code, "only regular files can be sealed", entry.path))
         elif entry.kind == "file" and entry.path.split("/")[0] == sums.SIGNATURES:
             faults.append(
                 finding("BAD_PATH", "it stands where signatures go, before there is anything to sign", entry.path)
@@ -136,45 +172,6 @@ def _remove(folder: Path, entries: Iterable[tree.Entry], leaving: Iterable[tree.
     for path in sorted(folders, key=lambda path: path.count("/"), reverse=True):
         with contextlib.suppress(OSError):
             folder.joinpath(path).rmdir()
-
-
-def _read(root: int, paths: Iterable[str]) -> dict[str, tree.Content]:
-    """Every file but the two that sealing writes itself, hashed and durable."""
-    return {
-        path: tree.read(root, path, keep=contents.is_kept(path), sync=True)
-        for path in paths
-        if path not in {manifest.NAME, manifest.README}
-    }
-
-
-def _journal(folder: Path, read: dict[str, tree.Content]) -> Journal:
-    """The journal, where it would verify once it is sealed. Raises Refused or CheckFailed where it would not."""
-    journal = journal_check.read(read[journal_check.NAME].data or b"")
-    if journal.planned is None:
-        raise CannotRun(f"{folder} holds no planned campaign: there is nothing to seal")
-    journal_check.runs(journal)
-    hashes = {path: content.sha256 for path, content in read.items()}
-    sizes = {path: content.size for path, content in read.items()}
-    if faults := list(journal_check.check_artifacts(journal, hashes, sizes)):
-        raise _failed(folder, faults)
-    return journal
-
-
-def _meaning(
-    journal: Journal, read: dict[str, tree.Content], private_roles: frozenset[Role]
-) -> tuple[Manifest, dict[str, bytes]]:
-    """The manifest, and the bytes of the two files that sealing adds."""
-    profiles = {
-        path.removeprefix("lanes/").removesuffix(".toml"): content.data or b""
-        for path, content in read.items()
-        if path.startswith("lanes/") and path.endswith(".toml")
-    }
-    sizes = {path: content.size for path, content in read.items()}
-    told = manifest.build(journal, sizes, profiles, private_roles)
-    text = readme.write(told)
-    own = ManifestFile(path=manifest.README, role="doc", bytes=len(text), private=False)
-    told = msgspec.structs.replace(told, files=(*told.files, own))
-    return told, {manifest.README: text, manifest.NAME: manifest.write(told)}
 
 
 def _failed(folder: Path, faults: Iterable[Finding]) -> CheckFailed:

@@ -24,6 +24,7 @@ from anvil_tui.bundles.ssh.public_key import PublicKey
 from anvil_tui.errors import CannotRun, CheckFailed
 from anvil_tui.files import sync_dir, write_new
 from anvil_tui.records.bundle import SigningKey, SignReport
+from anvil_tui.text import sanitise
 
 CHILD_TIMEOUT_S = 300.0
 _FIRST_NAME = "operator"
@@ -57,14 +58,8 @@ def sign(bundle: Path, key: SigningKey, passphrase: bytes | None = None) -> Sign
     Raises KeyRefused (wrong passphrase, refused by the agent …), CannotRun (not sealed, signed by this key already)
     or CheckFailed (the files are not those that were sealed). The bundle is then as it was.
     """
-    argv = [
-        sys.executable,
-        "-P",
-        "-m",
-        "anvil_tui.bundles.signer",
-        str(bundle.absolute()),
-        msgspec.json.encode(key).decode(),
-    ]
+    argv = [sys.executable, "-P", "-m", "anvil_tui.bundles.signer"]
+    argv += [str(bundle.absolute()), msgspec.json.encode(key).decode()]
     try:
         child = subprocess.run(argv, input=passphrase or b"", capture_output=True, timeout=CHILD_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:
@@ -72,7 +67,8 @@ def sign(bundle: Path, key: SigningKey, passphrase: bytes | None = None) -> Sign
     try:
         answer = msgspec.json.decode(child.stdout, type=SignerAnswer)
     except (msgspec.MsgspecError, ValueError):
-        raise CannotRun(f"the signing process ended with {child.returncode} and no answer") from None
+        last = sanitise(child.stderr.strip().rsplit(b"\n", 1)[-1], 200)
+        raise CannotRun(f"the signing process ended with {child.returncode} and no answer: {last}") from None
     if answer.report is not None:
         return answer.report
     if answer.code is not None:
@@ -102,9 +98,12 @@ def add_signature(bundle: Path, signer: Signer) -> SignReport:
     except Refused as refused:
         raise KeyRefused(refused.code, f"the signature would not verify: {refused.words}") from None
     file = next(name for name in _names() if name not in present)
-    bundle.joinpath(sums.SIGNATURES).mkdir(mode=0o700, exist_ok=True)
-    sync_dir(bundle)
-    write_new(bundle / file, sshsig.write(signature))
+    try:
+        bundle.joinpath(sums.SIGNATURES).mkdir(mode=0o700, exist_ok=True)
+        sync_dir(bundle)
+        write_new(bundle / file, sshsig.write(signature))
+    except OSError as error:
+        raise CannotRun(f"{bundle / file} cannot be written: {error.strerror}") from None
     return SignReport(
         bundle=str(bundle),
         root=sums.digest(raw),

@@ -20,7 +20,6 @@ from anvil_tui.bundles.ssh.public_key import PublicKey, parse_line
 from anvil_tui.bundles.ssh.sshsig import NAMESPACE
 from anvil_tui.errors import BadInput, CannotRun, Fault
 from anvil_tui.files import write_atomic
-from anvil_tui.records.validation import read_bytes
 from anvil_tui.text import sanitise
 
 FORM = (
@@ -80,9 +79,7 @@ def read(path: Path) -> tuple[Trusted, ...]:
 
     Raises BadInput that names every line outside the subset: a trust store that is half understood is not used.
     """
-    if not path.exists():
-        return ()
-    return parse(read_bytes(path), str(path))
+    return parse(_bytes(path), str(path))
 
 
 def parse(raw: bytes, source: str) -> tuple[Trusted, ...]:
@@ -109,20 +106,32 @@ def parse(raw: bytes, source: str) -> tuple[Trusted, ...]:
 def add(path: Path, trusted: Trusted) -> None:
     """Trust one more key. Raises BadInput for a bad principal, CannotRun where the file already names this key."""
     check_principal(trusted.principal)
-    before = read(path)
-    for known in before:
+    for known in read(path):
         if known.key == trusted.key:
             raise CannotRun(f"{path} already trusts {trusted.key.fingerprint}, as {known.principal}")
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    old = path.read_bytes() if path.exists() else b""
+    old = _bytes(path)
     if old and not old.endswith(b"\n"):
         old += b"\n"
-    write_atomic(path, old + trusted.line.encode("ascii") + b"\n", mode=0o644)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_atomic(path, old + trusted.line.encode("ascii") + b"\n", mode=0o644)
+    except OSError as error:
+        raise CannotRun(f"{path} cannot be written: {error.strerror}") from None
 
 
 def named(trusted: tuple[Trusted, ...], key: PublicKey) -> tuple[Trusted, ...]:
     """The lines that name this key, by its blob."""
     return tuple(line for line in trusted if line.key == key)
+
+
+def _bytes(path: Path) -> bytes:
+    """The bytes of the file, none where there is no file. Raises BadInput where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise BadInput(str(path), Fault("file", error.strerror or str(error), "a readable file")) from None
 
 
 def _entry(line: str) -> Trusted:

@@ -27,6 +27,9 @@ Role = Literal[
 ]
 
 
+RunState = Literal["ok", "failed", "interrupted"]
+
+
 class ManifestFile(Struct, frozen=True, kw_only=True):
     path: str
     role: Role
@@ -37,7 +40,7 @@ class ManifestFile(Struct, frozen=True, kw_only=True):
 class ManifestRun(Struct, frozen=True, kw_only=True):
     run: str
     lane: str
-    state: Literal["ok", "failed", "interrupted"]
+    state: RunState
     path: str | None
     words: str = ""
 

@@ -71,6 +71,17 @@ def test_a_file_system_without_modes_is_refused(tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == []
 
 
+def test_where_nothing_can_be_written_or_read(tmp_path: Path) -> None:
+    tmp_path.joinpath("file").write_bytes(b"")
+    with pytest.raises(KeyRefused) as caught:
+        keys.create(tmp_path / "file" / "keys", "operator@lab", None)
+    assert caught.value.code == "KEY_UNWRITABLE"
+    with pytest.raises(BadInput, match="a readable file"):
+        trust.read(tmp_path)
+    with pytest.raises(BadInput, match="a readable file"):
+        trust.add(tmp_path / "file" / "allowed_signers", Trusted("op@lab", parse_line(KEY)[0]))
+
+
 @pytest.mark.parametrize("principal", ["", "*", "a*", "!x", "a b", "a,b", "-x", "a@b@c", "ä", "a\n", "a@"])
 def test_a_principal_is_one_exact_name(tmp_path: Path, principal: str) -> None:
     with pytest.raises(BadInput, match="NAME or NAME@HOST"):

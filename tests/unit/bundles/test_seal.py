@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -140,7 +141,7 @@ def test_sealing_twice_is_refused(campaign: Folder) -> None:
 
 
 UNFIT: list[tuple[str, Callable[[Folder], object], str]] = [
-    ("link", lambda f: f.path.joinpath("documents/x.json").symlink_to("/etc/passwd"), "SPECIAL_FILE documents/x.json"),
+    ("link", lambda f: f.path.joinpath("documents/x.json").symlink_to("/etc/passwd"), "SYMLINK documents/x.json"),
     ("pipe", lambda f: os.mkfifo(f.path / "pipe"), "SPECIAL_FILE pipe"),
     ("odd name", lambda f: f.put("a b.txt", b""), "BAD_PATH a b.txt"),
     ("hidden name", lambda f: f.put(".DS_Store", b""), "BAD_PATH .DS_Store"),
@@ -153,6 +154,12 @@ UNFIT: list[tuple[str, Callable[[Folder], object], str]] = [
     ("artifact gone", lambda f: f.path.joinpath("runs/base-r1.json").unlink(), "ARTIFACT_NOT_AS_RECORDED runs/base-r1"),
     ("artifact unnamed", lambda f: f.put("runs/base-r8.json", b"{}"), "ARTIFACT_NOT_AS_RECORDED runs/base-r8.json"),
     ("plan changed", lambda f: f.put("plan.json", b"{}"), "ARTIFACT_NOT_AS_RECORDED plan.json"),
+    ("another profile", lambda f: f.put("lanes/base.toml", b""), "ARTIFACT_NOT_AS_RECORDED lanes/base.toml"),
+    (
+        "a rehearsal's document",
+        lambda f: f.put("documents/ladder.json", b'{"rehearsal":true}'),
+        "MANIFEST_DISAGREES documents/ladder.json",
+    ),
     ("torn tail", lambda f: f.path.joinpath("journal.jsonl").open("ab").write(b'{"seq'), "JOURNAL_BROKEN"),
     ("broken chain", lambda f: f.path.joinpath("journal.jsonl").open("ab").write(b"{}\n"), "JOURNAL_BROKEN"),
 ]
@@ -163,13 +170,13 @@ def test_nothing_is_sealed_that_would_not_verify(
     campaign: Folder, name: str, spoil: Callable[[Folder], object], words: str
 ) -> None:
     spoil(campaign)
-    events_before = campaign.path.joinpath("journal.jsonl").read_bytes()
+    before = sorted(campaign.path.rglob("*")), campaign.path.joinpath("journal.jsonl").read_bytes()
     with pytest.raises(CheckFailed, match="would not verify") as caught:
         campaign.seal()
     assert words in str(caught.value)
     assert caught.value.exit_code == exit_codes.CHECK_FAILED
     assert not seal.is_sealed(campaign.path)
-    assert campaign.path.joinpath("journal.jsonl").read_bytes() == events_before
+    assert (sorted(campaign.path.rglob("*")), campaign.path.joinpath("journal.jsonl").read_bytes()) == before
 
 
 def test_what_is_no_campaign_is_not_sealed(tmp_path: Path, campaign: Folder) -> None:
@@ -180,6 +187,15 @@ def test_what_is_no_campaign_is_not_sealed(tmp_path: Path, campaign: Folder) -> 
             seal.seal(path, campaign.append)
         assert caught.value.exit_code == exit_codes.BAD_INPUT
     assert list(empty.iterdir()) == []
+
+
+def test_a_full_disk_is_said_in_words(campaign: Folder) -> None:
+    def append(event: Sealed) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(CannotRun, match="No space left"):
+        seal.seal(campaign.path, append)
+    assert not seal.is_sealed(campaign.path)
 
 
 def _sealed_until(folder: Folder, step: int) -> bool:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from anvil_tui.bundles import keys, sign, verify
+from anvil_tui.bundles.refused import Refused
 from anvil_tui.bundles.ssh import sshsig
-from anvil_tui.bundles.ssh.public_key import Refused, parse_line
+from anvil_tui.bundles.ssh.public_key import parse_line
 from anvil_tui.bundles.trust import Trusted
 from tests.unit.bundles.conftest import CAMPAIGN_ID, SECRET, Folder, Person
 
