@@ -68,6 +68,6 @@ def redact(raw: bytes) -> tuple[bytes, dict[str, int]]:
 def looks_secret(name: str) -> bool:
     """Whether an environment variable or header of this name is expected to hold a secret."""
     return (
-        re.search(r"(?i)(^|_)(token|secret|passw(or)?d|passphrase|credentials?)s?$|api_?key|_key$|^key$", name)
+        re.search(r"(?i)(^|_)(token|secrets?|passw(or)?ds?|passphrases?|credentials?)$|api_?key|_key$|^key$", name)
         is not None
     )

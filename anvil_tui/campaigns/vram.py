@@ -119,6 +119,9 @@ class VramWatch:
         while patience and not (self._samples and self._samples[-1].mono_us >= to_us):
             await asyncio.sleep(self._child.period_us / 1e6)
             patience -= 1
+        witnesses = self._spill.witnesses(from_us, to_us) if self._spill is not None else ()
+        for witness in witnesses:
+            write_all(self._fd, msgspec.json.encode(witness) + b"\n")
         return judge(
             samples=self._samples,
             gaps=self._gaps,
@@ -130,7 +133,7 @@ class VramWatch:
             policy_reason=self._policy.reason,
             period_us=self._child.period_us,
             spill_applies=self._spill is not None,
-            witnesses=self._spill.witnesses(from_us, to_us) if self._spill is not None else (),
+            witnesses=witnesses,
             rehearsal=self._lane.rehearsal,
         )
 

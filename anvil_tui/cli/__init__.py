@@ -24,12 +24,13 @@ NO_VERB = (
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; returns its exit code. Errors of the operator's end as words on stderr."""
     signal.signal(signal.SIGTERM, _terminated)
-    arguments = build_parser().parse_args(argv)
-    if arguments.verb is None:
-        print(NO_VERB)
-        return exit_codes.GOOD
-    output = Output(json=arguments.json)
+    words = sys.argv[1:] if argv is None else argv
+    output = Output(json="--json" in words)
     try:
+        arguments = build_parser().parse_args(words)
+        if arguments.verb is None:
+            print(NO_VERB)
+            return exit_codes.GOOD
         return _run(arguments, output)
     except AnvilError as error:
         output.error(str(error), error.exit_code)

@@ -108,7 +108,7 @@ def _gpus() -> Finding:
     if isinstance(found, Inventory):
         names = ", ".join(f"{gpu.name} {gpu.uuid}" for gpu in found.gpus) or "none"
         return Finding(what="GPUs", state="good", words=f"{names}; driver {found.driver}; {found.library}")
-    return Finding(what="GPUs", state="note", words=f"{found.reason}. {found.hint} Rehearsal lanes work without.")
+    return Finding(what="GPUs", state="note", words=f"{found.reason}; {found.hint}; rehearsal lanes work without")
 
 
 def _key(locations: Locations) -> str:

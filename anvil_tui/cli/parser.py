@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import get_args
+from typing import NoReturn, get_args
 
 from anvil_tui import __version__
+from anvil_tui.errors import CannotRun
 from anvil_tui.records.lane import Effort, EngineName
 
 _EXIT_CODES = (
@@ -15,9 +16,16 @@ _EXIT_CODES = (
 )
 
 
+class _Parser(argparse.ArgumentParser):
+    """argparse that says what is wrong in one line, as every other error is said."""
+
+    def error(self, message: str) -> NoReturn:
+        raise CannotRun(f"{message}; see {self.prog} --help")
+
+
 def build_parser() -> argparse.ArgumentParser:
-    """The whole command line."""
-    parser = argparse.ArgumentParser(
+    """The whole command line. Raises CannotRun for one that cannot be read."""
+    parser = _Parser(
         prog="anvil-tui",
         description="Qualify model-serving lanes: start them, probe them with long contexts, and sign the evidence.",
         epilog=_EXIT_CODES,

@@ -26,19 +26,12 @@ from anvil_tui.records.vram import (
     contradiction,
 )
 
-LEAD_US = 1_000_000
-TAIL_US = 2_000_000
 LONGEST_GAP_US = 250_000
 LOWEST_COVERAGE_PCT = 99.0
 STALE_US = 2_000_000
 
 Spill = Literal["none", "seen", "not checked", "not applicable"]
 _WORST_FIRST: tuple[Verdict, ...] = ("FAIL", "UNKNOWN", "INCOMPLETE", "PASS (spill not checked)", "PASS")
-
-
-def request_window(sent_us: int, ended_us: int) -> tuple[int, int]:
-    """The window that a request is judged over: from 1 s before it was sent to 2 s after it ended."""
-    return sent_us - LEAD_US, ended_us + TAIL_US
 
 
 def judge(

@@ -43,7 +43,9 @@ def test_a_long_line_is_cut_and_counted() -> None:
 @settings(max_examples=300, deadline=None)
 def test_no_control_survives(raw: bytes | str) -> None:
     shown = sanitise(raw)
-    assert not [one for one in shown if (ord(one) < 32 and one != "\t") or 127 <= ord(one) < 160 or 0xD800 <= ord(one) < 0xE000]
+    assert not [
+        one for one in shown if (ord(one) < 32 and one != "\t") or 127 <= ord(one) < 160 or 0xD800 <= ord(one) < 0xE000
+    ]
     assert "\u202e" not in shown and "\u2028" not in shown
 
 
@@ -82,6 +84,9 @@ def test_secret_names(name: str) -> None:
     assert looks_secret(name)
 
 
-@pytest.mark.parametrize("name", ["MAX_TOKENS_PER_STEP", "TOKENIZER", "MAX_MODEL_LEN", "KEYBOARD", "NCCL_P2P_DISABLE"])
+@pytest.mark.parametrize(
+    "name",
+    ["MAX_TOKENS_PER_STEP", "MAX_NUM_BATCHED_TOKENS", "TOKENIZER", "MAX_MODEL_LEN", "KEYBOARD", "NCCL_P2P_DISABLE"],
+)
 def test_other_names(name: str) -> None:
     assert not looks_secret(name)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from anvil_tui.evidence.reserve import judge, request_window
+from anvil_tui.evidence.reserve import judge
 from anvil_tui.records.vram import (
     MIB,
     Gpu,
@@ -259,10 +259,6 @@ def test_a_rehearsal_cannot_spill() -> None:
 def test_the_policy_does_not_change_what_was_measured(policy: str) -> None:
     found = verdict(series(lambda _: 0), policy=policy, policy_reason="a reason")
     assert (found.verdict, found.policy, found.policy_reason) == ("FAIL", policy, "a reason")
-
-
-def test_a_request_is_judged_with_its_surroundings() -> None:
-    assert request_window(5_000_000, 9_000_000) == (4_000_000, 11_000_000)
 
 
 free_figures = st.one_of(st.none(), st.integers(0, 8000 * MIB), st.integers(3071 * MIB, 3073 * MIB))
