@@ -44,7 +44,7 @@ class Folder:
             events.RunnerStarted(tool_version="0.1.0", python="3.11.7", pid=1, boot_id="boot", resumed=False),
             events.CampaignPlanned(
                 campaign_id=CAMPAIGN_ID,
-                campaign_kind=kind,  # type: ignore[arg-type]
+                campaign_kind=kind,
                 lanes=("base",),
                 plan_sha256=sha256(plan),
                 rehearsal=rehearsal,

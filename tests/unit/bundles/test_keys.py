@@ -190,7 +190,7 @@ def test_the_public_file_beside_a_key_is_not_believed(tmp_path: Path) -> None:
 
 def _key(**fields: object) -> SigningKey:
     base = {"public": "", "key_type": "", "fingerprint": "", "comment": "", "own": False, "agent": False, "path": "x"}
-    return SigningKey(**(base | {"needs_passphrase": False, "principal": "me@lab"} | fields))  # type: ignore[arg-type]
+    return SigningKey(**(base | {"needs_passphrase": False, "principal": "me@lab"} | fields))
 
 
 def test_the_key_that_signs_is_one_that_is_trusted_here() -> None:
@@ -284,7 +284,7 @@ def test_the_passphrase_is_in_no_argument_and_no_environment(
     def watch(argv: list[str], **rest: object) -> object:
         seen.append(argv)
         assert "env" not in rest
-        return real(argv, **rest)  # type: ignore[call-overload]
+        return real(argv, **rest)
 
     monkeypatch.setattr(subprocess, "run", watch)
     sign.sign(campaign.path, operator.key, SECRET)
