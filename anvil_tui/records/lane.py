@@ -74,6 +74,8 @@ class SimulatedEngine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     version: str = "0.32.0"
     time_scale: Annotated[float, Meta(ge=1)] = 60.0
     """How many simulated seconds pass in one second."""
+    startup_time_scale: Annotated[float, Meta(ge=1)] | None = None
+    """The same for the start-up alone; null: as `time_scale`. Tokens too close together cannot be timed one by one."""
     startup_seconds: Annotated[float, Meta(gt=0)] = 240.0
     prefill_tok_s: Annotated[float, Meta(gt=0)] = 7500.0
     decode_tok_s: Annotated[float, Meta(gt=0)] = 75.0

@@ -48,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def run(config: EngineConfig, launched: float) -> int:
     """Load, then serve. `launched` is when the process began, on the monotonic clock."""
-    clock = _Clock(launched, config.engine.time_scale)
+    clock = _Clock(launched, config.engine.startup_time_scale or config.engine.time_scale)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

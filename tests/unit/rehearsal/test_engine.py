@@ -376,7 +376,9 @@ def test_a_killed_engine_gives_its_memory_back(own: Engine) -> None:
 
 def test_connections_are_refused_while_it_loads(tmp_path: Path) -> None:
     config = small(tmp_path / "timelines", free_port())
-    config = msgspec.structs.replace(config, engine=msgspec.structs.replace(config.engine, startup_seconds=100))
+    config = msgspec.structs.replace(
+        config, engine=msgspec.structs.replace(config.engine, startup_seconds=100, startup_time_scale=60)
+    )
     running = start(config, tmp_path)
     try:
         until(lambda: "Loading safetensors" in running.log.read_text(), "it loads")

@@ -54,7 +54,11 @@ def test_a_lane_is_labelled_and_alone_on_its_gpus(name: str) -> None:
     assert (lane.gpus.source, lane.gpus.reserve_mib) == ("rehearsal", 3072)
     assert isinstance(lane.launch, RehearsalLaunch)
     assert [gpu.uuid[:15] for gpu in lane.launch.gpus] == ["GPU-rehearsal-0", "GPU-rehearsal-1"]
-    assert 4 <= lane.launch.engine.startup_seconds / lane.launch.engine.time_scale <= 5
+    engine = lane.launch.engine
+    assert engine.startup_time_scale is not None
+    assert 4 <= engine.startup_seconds / engine.startup_time_scale <= 5
+    # Tokens must stay further apart than a timer's tick, or a client sees bursts.
+    assert (1 + sum(engine.acceptance)) / engine.decode_tok_s / engine.time_scale > 0.001
     figures.check(config_of(name), name)
 
 
