@@ -65,6 +65,48 @@ class OneToken(Struct, frozen=True, kw_only=True):
     completion_tokens: int | None
 
 
+class ResponsePart(Struct, frozen=True, kw_only=True):
+    """One piece of content: `output_text`, `reasoning_text` and the like."""
+
+    type: str = ""
+    text: str | None = None
+
+
+class ResponseItem(Struct, frozen=True, kw_only=True):
+    """One output item: `message`, `reasoning` or `function_call`."""
+
+    type: str = ""
+    content: tuple[ResponsePart, ...] | None = None
+
+
+class ResponseTokens(Struct, frozen=True, kw_only=True):
+    """Of what the output tokens are part."""
+
+    reasoning_tokens: int | None = None
+
+
+class ResponseUsage(Struct, frozen=True, kw_only=True):
+    """What the engine counted; null is not said."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    output_tokens_details: ResponseTokens | None = None
+
+
+class Responded(Struct, frozen=True, kw_only=True):
+    """An answer of `/v1/responses`; `status` is `completed` or `incomplete`."""
+
+    id: str | None = None
+    status: str | None = None
+    output: tuple[ResponseItem, ...] = ()
+    usage: ResponseUsage | None = None
+
+    def text(self, part: str) -> str:
+        """The texts of all content of type `part`, joined."""
+        parts = [one for item in self.output for one in item.content or ()]
+        return "".join(one.text or "" for one in parts if one.type == part)
+
+
 class _Models(Struct):
     data: tuple[ServedModel, ...]
 
@@ -185,6 +227,22 @@ class EndpointClient:
             raise EndpointError(f"POST {path}: an answer without a choice")
         usage = answer.usage or _Usage()
         return OneToken(prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens)
+
+    async def respond(
+        self,
+        model: str,
+        text: str,
+        *,
+        max_output_tokens: int,
+        reasoning_effort: str | None = None,
+        timeout_s: float = 600.0,
+    ) -> Responded:
+        """One answer of the Responses API to `text`, at temperature 0, in one piece."""
+        path = "/v1/responses"
+        body: dict[str, Any] = {"model": model, "input": text, "max_output_tokens": max_output_tokens, "temperature": 0}
+        if reasoning_effort is not None:
+            body["reasoning"] = {"effort": reasoning_effort}
+        return self._typed(Responded, await self._post(path, body, timeout_s), path)
 
     async def _get(self, path: str, timeout_s: float | None) -> bytes:
         return self._good("GET", path, *await self._ask("GET", path, None, timeout_s))

@@ -4,76 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import queue
 import sys
 import threading
-import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from functools import partial
 from typing import BinaryIO
 
 import msgspec
 
 from anvil_tui import __version__
-from anvil_tui.clock import mono_us
 from anvil_tui.errors import AnvilError
-from anvil_tui.probes.pauses import HostWatch
+from anvil_tui.probes.capacity import measure_capacity
+from anvil_tui.probes.client.pauses import HostWatch
+from anvil_tui.probes.gate import measure_gate
+from anvil_tui.probes.progress import Progress, RequestProgress, RunProgress, Write
 from anvil_tui.probes.rung import measure_rung, probe_url
-from anvil_tui.probes.stream import Stream
-from anvil_tui.records.live import RequestPhase
 from anvil_tui.records.probe import (
     CancelProbe,
+    MeasureCapacity,
+    MeasureGate,
     MeasureRung,
     ProbeAsk,
     ProbeFinished,
+    ProbeGated,
     ProbeLine,
-    ProbeProgress,
+    ProbeObserved,
     ProbeReady,
     ProbeRefused,
-    ProbeSized,
     ProbeUrl,
 )
-from anvil_tui.records.request import Sizing
 from anvil_tui.text import sanitise
 
 _PROGRESS_S = 0.1
 _PARENT_S = 0.5
 _ASK = msgspec.json.Decoder(ProbeAsk)
 
-Write = Callable[[ProbeLine], None]
-
-
-class _Progress:
-    """Where one ask stands, told at most ten times a second."""
-
-    def __init__(self, ask_id: str, write: Write) -> None:
-        self._id = ask_id
-        self._write = write
-        self._phase: RequestPhase | None = None
-        self._stream: Stream | None = None
-        self._sent_us: int | None = None
-        self._told: tuple[RequestPhase, int | None] | None = None
-
-    def phase(self, phase: RequestPhase) -> None:
-        self._phase = phase
-
-    def sized(self, sizing: Sizing) -> None:
-        self._write(ProbeSized(id=self._id, sizing=sizing))
-
-    def started(self, stream: Stream, sent_ns: int) -> None:
-        self._stream, self._sent_us = stream, sent_ns // 1000
-
-    def tell(self) -> None:
-        """Say where it stands, if that is news."""
-        phase = self._stream.phase if self._stream is not None else self._phase
-        if phase is None:
-            return
-        now = (phase, self._stream.tokens if self._stream is not None else None)
-        if now != self._told:
-            self._told = now
-            self._write(
-                ProbeProgress(id=self._id, phase=phase, mono_us=mono_us(), sent_us=self._sent_us, tokens=now[1])
-            )
+Measurement = MeasureRung | ProbeUrl | MeasureGate | MeasureCapacity
 
 
 class Child:
@@ -82,7 +51,7 @@ class Child:
     def __init__(self, write: Write) -> None:
         self._write = write
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._progress: dict[str, _Progress] = {}
+        self._progress: dict[str, Progress] = {}
 
     async def run(self, lines: AsyncIterator[bytes]) -> None:
         """Serve the asks of `lines`. Returns when they end, with every open connection closed."""
@@ -114,28 +83,43 @@ class Child:
         elif ask.id in self._tasks:
             self._write(ProbeRefused(id=ask.id, words="a request of this id is open"))
         else:
-            progress = self._progress[ask.id] = _Progress(ask.id, self._write)
-            task = self._tasks[ask.id] = asyncio.create_task(self._measure(ask, watch, progress))
-            task.add_done_callback(lambda _, ask_id=ask.id: self._forget(ask_id))  # type: ignore[misc]
+            task = self._tasks[ask.id] = asyncio.create_task(self._measure(ask, watch))
+            task.add_done_callback(partial(self._forget, ask.id))
 
-    def _forget(self, ask_id: str) -> None:
-        del self._tasks[ask_id], self._progress[ask_id]
-
-    async def _measure(self, ask: MeasureRung | ProbeUrl, watch: HostWatch, progress: _Progress) -> None:
+    async def _measure(self, ask: Measurement, watch: HostWatch) -> None:
         try:
-            if isinstance(ask, MeasureRung):
-                record = await measure_rung(ask, watch, progress)
-            else:
-                record = await probe_url(ask, watch, progress)
+            self._write(await self._measured(ask, watch))
         except AnvilError as error:
             self._write(ProbeRefused(id=ask.id, words=str(error)))
-        except asyncio.CancelledError:
-            self._write(ProbeRefused(id=ask.id, words="cancelled before anything was sent"))
-        except Exception as error:  # noqa: BLE001
-            traceback.print_exc()
+        except Exception as error:
+            logging.exception("ask %s", ask.id)
             self._write(ProbeRefused(id=ask.id, words=f"a fault in the probe child: {error!r}"))
-        else:
-            self._write(ProbeFinished(id=ask.id, record=record))
+
+    def _forget(self, ask_id: str, task: asyncio.Task[None]) -> None:
+        del self._tasks[ask_id]
+        self._progress.pop(ask_id, None)
+        if task.cancelled():
+            self._write(ProbeRefused(id=ask_id, words="cancelled before it began"))
+
+    async def _measured(self, ask: Measurement, watch: HostWatch) -> ProbeLine:
+        """The last line of an ask."""
+        match ask:
+            case MeasureGate():
+                result = await measure_gate(
+                    ask, watch, lambda observation: self._write(ProbeObserved(id=ask.id, observation=observation))
+                )
+                return ProbeGated(id=ask.id, result=result)
+            case MeasureCapacity():
+                run = self._progress[ask.id] = RunProgress(ask.id, self._write)
+                return await measure_capacity(ask, watch, run)
+            case _:
+                request = self._progress[ask.id] = RequestProgress(ask.id, self._write)
+                measure = (
+                    measure_rung(ask, watch, request)
+                    if isinstance(ask, MeasureRung)
+                    else probe_url(ask, watch, request)
+                )
+                return ProbeFinished(id=ask.id, record=await measure)
 
     async def _tick(self) -> None:
         while True:

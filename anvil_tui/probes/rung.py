@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
-from typing import Any, Protocol
+import asyncio
+from typing import Protocol
 
-import msgspec
+from msgspec.structs import replace
 
-from anvil_tui.engines.endpoint import EndpointClient, EndpointError, TokenCount
-from anvil_tui.probes.exchange import ChatRequest, Exchanged, chat_body, exchange
-from anvil_tui.probes.pauses import HostWatch
-from anvil_tui.probes.prompt import (
-    Frame,
-    Prompt,
-    needle_code,
-    needle_found,
-    needle_frame,
-    size_by_calibration,
-    size_exactly,
-    topic_question,
-)
-from anvil_tui.probes.stream import Stream
+from anvil_tui.engines.endpoint import EndpointError
+from anvil_tui.probes.client.exchange import Exchanged, chat_request, exchange, salt_of, spared
+from anvil_tui.probes.client.pauses import HostWatch
+from anvil_tui.probes.client.stream import Stream
+from anvil_tui.probes.prompts.prompt import Frame, Prompt, needle_code, needle_found, needle_frame, topic_frame
+from anvil_tui.probes.prompts.sizing import Sizer, sizer
 from anvil_tui.records.live import RequestPhase
-from anvil_tui.records.probe import MeasureRung, ProbeUrl, Target
+from anvil_tui.records.probe import MeasureRung, ProbeUrl
 from anvil_tui.records.request import Needle, RequestError, RequestRecord, Sizing
-
-_NO_TOKENIZER = {400, 401, 403, 404, 405, 415, 422, 501}
-"""Answers of `/tokenize` that say that this server has none of vLLM's shape."""
 
 
 class Report(Protocol):
@@ -37,7 +25,7 @@ class Report(Protocol):
 
     def sized(self, sizing: Sizing) -> None: ...
 
-    def started(self, stream: Stream, sent_ns: int) -> None: ...
+    def started(self, stream: Stream, sent_ns: int, /) -> None: ...
 
 
 async def measure_rung(ask: MeasureRung, watch: HostWatch, report: Report) -> RequestRecord:
@@ -52,31 +40,27 @@ async def measure_rung(ask: MeasureRung, watch: HostWatch, report: Report) -> Re
         nonce=ask.nonce,
     )
     if ask.limit_tokens is not None and ask.target_tokens > ask.limit_tokens:
-        return _not_sent(base, f"{ask.target_tokens:,} tokens are above the limit of {ask.limit_tokens:,}")
-    frame = _frame(ask.nonce, ask.needle_depth)
+        return not_sent(base, f"{ask.target_tokens:,} tokens are above the limit of {ask.limit_tokens:,}")
+    frame = topic_frame(ask.nonce) if ask.needle_depth is None else needle_frame(ask.nonce, ask.needle_depth)
     report.phase("sizing")
     try:
-        prompt = await size(ask.target, frame, ask.target_tokens, ask.reasoning_effort)
-    except EndpointError as error:
-        prompt = Prompt(message=None, sizing=_unsized(ask.target_tokens, str(error)))
+        async with sizer(ask.target, ask.reasoning_effort) as sizes:
+            prompt = await sized(sizes, frame, ask.target_tokens)
+    except asyncio.CancelledError:
+        spared()
+        return replace(base, outcome="cancelled")
     report.sized(prompt.sizing)
-    base = msgspec.structs.replace(base, sizing=prompt.sizing)
+    base = replace(base, sizing=prompt.sizing)
     if prompt.message is None:
-        return _not_sent(base, prompt.sizing.error or "the prompt could not be sized")
-    body = chat_body(
-        ask.target.model,
-        [{"role": "user", "content": prompt.message}],
-        max_tokens=ask.max_tokens,
-        fixed=ask.output_length == "fixed",
-        reasoning_effort=ask.reasoning_effort,
-        cache_salt=salt(ask.nonce) if ask.cache_salt else None,
-    )
+        return not_sent(base, prompt.sizing.error or "the prompt could not be sized")
     report.phase("connecting")
-    request = ChatRequest(target=ask.target, body=body, base=base, deadlines=ask.deadlines)
+    messages = [{"role": "user", "content": prompt.message}]
+    cache_salt = salt_of(ask.nonce) if ask.cache_salt else None
+    request = chat_request(ask.target, messages, base, ask.deadlines, cache_salt=cache_salt)
     exchanged = await exchange(request, watch, report.started)
     if ask.needle_depth is None:
         return exchanged.record
-    return msgspec.structs.replace(exchanged.record, needle=_scored(exchanged, ask.nonce, ask.needle_depth))
+    return replace(exchanged.record, needle=scored(exchanged, ask.nonce, ask.needle_depth))
 
 
 async def probe_url(ask: ProbeUrl, watch: HostWatch, report: Report) -> RequestRecord:
@@ -106,81 +90,32 @@ async def probe_url(ask: ProbeUrl, watch: HostWatch, report: Report) -> RequestR
         nonce=ask.nonce,
     )
     question = f"Record {ask.nonce}. Describe in a few sentences how a bicycle keeps its balance."
-    body = chat_body(
-        ask.target.model,
-        [{"role": "user", "content": question}],
-        max_tokens=ask.max_tokens,
-        fixed=ask.output_length == "fixed",
-        reasoning_effort=ask.reasoning_effort,
-    )
     report.phase("connecting")
-    request = ChatRequest(target=ask.target, body=body, base=base, deadlines=ask.deadlines)
+    request = chat_request(ask.target, [{"role": "user", "content": question}], base, ask.deadlines)
     return (await exchange(request, watch, report.started)).record
 
 
-async def size(target: Target, frame: Frame, target_tokens: int, reasoning_effort: str | None) -> Prompt:
-    """A prompt of `target_tokens`: exact by the engine's tokenizer, calibrated where it offers none.
-
-    Raises EndpointError where the engine does not answer.
-    """
-    async with EndpointClient(target.base_url, api_key_env=target.api_key_env) as endpoint:
-
-        async def by_tokenizer(message: str, token_strs: bool) -> TokenCount:
-            return await endpoint.tokenize(
-                target.model,
-                _messages(message),
-                chat_template_kwargs=template_kwargs(reasoning_effort),
-                token_strs=token_strs,
-            )
-
-        async def by_usage(message: str, _: bool) -> TokenCount:
-            answer = await endpoint.one_token(
-                target.model, messages=_messages(message), reasoning_effort=reasoning_effort, timeout_s=300.0
-            )
-            if answer.prompt_tokens is None:
-                raise EndpointError("neither a tokenizer endpoint nor a usage: no prompt can be sized here")
-            return TokenCount(count=answer.prompt_tokens)
-
-        try:
-            return await size_exactly(frame, target_tokens, by_tokenizer)
-        except EndpointError as error:
-            if error.status not in _NO_TOKENIZER | {200}:
-                raise
-        return await size_by_calibration(frame, target_tokens, by_usage)
+async def sized(sizes: Sizer, frame: Frame, target_tokens: int) -> Prompt:
+    """A sized prompt; where the endpoint fails, one without a message, whose sizing says why."""
+    try:
+        return await sizes.size(frame, target_tokens)
+    except EndpointError as error:
+        return unsized(target_tokens, str(error))
 
 
-def template_kwargs(reasoning_effort: str | None) -> Mapping[str, Any] | None:
-    """What vLLM hands its chat template for a reasoning effort, so that the tokenizer endpoint counts the same."""
-    if reasoning_effort is None:
-        return None
-    return {"reasoning_effort": reasoning_effort, "enable_thinking": reasoning_effort != "none"}
+def unsized(target_tokens: int, words: str) -> Prompt:
+    """No prompt, and why."""
+    sizing = Sizing(target_tokens=target_tokens, counted_tokens=None, method="none", tolerance=0, error=words)
+    return Prompt(message=None, sizing=sizing)
 
 
-def salt(nonce: str) -> str:
-    """The cache salt that goes with a nonce."""
-    return hashlib.sha256(f"salt/{nonce}".encode()).hexdigest()[:32]
-
-
-def _frame(nonce: str, needle_depth: float | None) -> Frame:
-    if needle_depth is None:
-        return Frame(nonce=nonce, question=topic_question(nonce))
-    return needle_frame(nonce, needle_depth)
-
-
-def _scored(exchanged: Exchanged, nonce: str, depth: float) -> Needle:
-    """Scored on the visible answer alone, never on the reasoning."""
+def scored(exchanged: Exchanged, nonce: str, depth: float) -> Needle:
+    """Whether the needle was found: in the visible answer alone, never in the reasoning."""
     code = needle_code(nonce)
     whole = exchanged.record.outcome in ("ok", "truncated", "no_visible_content")
     return Needle(depth=depth, code=code, found=needle_found(exchanged.answer.content, code) if whole else None)
 
 
-def _messages(message: str) -> list[dict[str, Any]]:
-    return [{"role": "user", "content": message}]
-
-
-def _not_sent(base: RequestRecord, words: str) -> RequestRecord:
-    return msgspec.structs.replace(base, outcome="not_sent", error=RequestError(message=words))
-
-
-def _unsized(target_tokens: int, words: str) -> Sizing:
-    return Sizing(target_tokens=target_tokens, counted_tokens=None, method="none", tolerance=0, error=words)
+def not_sent(base: RequestRecord, words: str) -> RequestRecord:
+    """The record of a request that was never sent, and why."""
+    return replace(base, outcome="not_sent", error=RequestError(message=words))

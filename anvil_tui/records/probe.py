@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from anvil_tui.records.artifact import Counters
+from anvil_tui.records.gate import SEED_CHECKS, EvidencePolicy, GateBudget, GateCheckName, GateObservation, GateResult
 from anvil_tui.records.lane import Effort, Positive
 from anvil_tui.records.live import RequestPhase
 from anvil_tui.records.request import OutputLength, RequestRecord, Sizing
@@ -64,13 +66,61 @@ class ProbeUrl(Struct, frozen=True, kw_only=True, tag_field="do", tag="probe_url
     deadlines: Deadlines = Deadlines()
 
 
+class MeasureGate(Struct, frozen=True, kw_only=True, tag_field="do", tag="measure_gate"):
+    """Run functional checks, one after another; each observation comes back as it is made, then the result."""
+
+    id: str
+    target: Target
+    checks: tuple[GateCheckName, ...] = SEED_CHECKS
+    tool_batch: Annotated[int, Meta(ge=1, le=128)] = 20
+    """How many tool calls the check `tools` makes at once."""
+    budget: GateBudget = GateBudget()
+    policy: EvidencePolicy = EvidencePolicy()
+    reasoning_effort: Effort | None = None
+    needle_tokens: Positive | None = None
+    """Prompt length of the check `needle`; required with it."""
+    needle_depths: tuple[Annotated[float, Meta(ge=0, le=1)], ...] = (0.58,)
+    """One request a depth; the seeds hide their code at 58 %."""
+    nonce: Annotated[str, Meta(min_length=1)]
+    deadlines: Deadlines = Deadlines()
+
+
+class MeasureCapacity(Struct, frozen=True, kw_only=True, tag_field="do", tag="measure_capacity"):
+    """One capacity run: `requests` prompts of `context_tokens` each, `concurrency` at a time, closed loop.
+
+    Warm-up requests go first and are not scored. All prompts are sized before the first request is sent.
+    """
+
+    id: str
+    target: Target
+    requests: Annotated[int, Meta(ge=1, le=10_000)]
+    concurrency: Annotated[int, Meta(ge=1, le=256)]
+    context_tokens: Positive
+    max_tokens: Positive
+    limit_tokens: int | None
+    """Prompts above it are not sent; null is unknown."""
+    warmup_requests: Annotated[int, Meta(ge=0, le=1_000)] = 0
+    prefix: Literal["nonce", "shared"] = "nonce"
+    """`nonce`: every prompt is cold from its first block on; `shared`: all begin with the same text."""
+    shared_prefix_tokens: Annotated[int, Meta(ge=0)] = 0
+    """Length of the common text; with prefix `shared`."""
+    output_length: OutputLength = "natural"
+    reasoning_effort: Effort | None = None
+    nonce: Annotated[str, Meta(min_length=1)]
+    """The nonce of request i follows from it and i: the same in both arms of a comparison."""
+    cache_salt: bool = True
+    arrivals_per_s: Annotated[float, Meta(gt=0)] | None = None
+    """Open loop: requests start at this rate, at most `concurrency` at a time; null is the closed loop."""
+    deadlines: Deadlines = Deadlines()
+
+
 class CancelProbe(Struct, frozen=True, kw_only=True, tag_field="do", tag="cancel"):
     """Close the connection of request `id` now; its record comes back as `cancelled`."""
 
     id: str
 
 
-ProbeAsk = MeasureRung | ProbeUrl | CancelProbe
+ProbeAsk = MeasureRung | ProbeUrl | MeasureGate | MeasureCapacity | CancelProbe
 
 
 class ProbeReady(Struct, frozen=True, kw_only=True, tag_field="kind", tag="ready"):
@@ -104,6 +154,54 @@ class ProbeFinished(Struct, frozen=True, kw_only=True, tag_field="kind", tag="fi
     record: RequestRecord
 
 
+class ProbeObserved(Struct, frozen=True, kw_only=True, tag_field="kind", tag="observed"):
+    """One request of gate `id`, as it was made."""
+
+    id: str
+    observation: GateObservation
+
+
+class ProbeGated(Struct, frozen=True, kw_only=True, tag_field="kind", tag="gated"):
+    """Gate `id` ended."""
+
+    id: str
+    result: GateResult
+
+
+class ProbeRunning(Struct, frozen=True, kw_only=True, tag_field="kind", tag="running"):
+    """Where capacity run `id` stands; at most ten a second."""
+
+    id: str
+    mono_us: int
+    step: Literal["sizing", "warm-up", "measuring"]
+    finished: int
+    failed: int
+    open: int
+    tokens: int
+    """Completion tokens of all requests so far, as far as the engine counts them."""
+
+
+class ProbeMeasured(Struct, frozen=True, kw_only=True, tag_field="kind", tag="measured"):
+    """One request of capacity run `id` ended; `warmup` ones are not scored."""
+
+    id: str
+    warmup: bool
+    record: RequestRecord
+
+
+class ProbeCapacity(Struct, frozen=True, kw_only=True, tag_field="kind", tag="capacity"):
+    """Capacity run `id` ended: every request has its line. Counters were read around the scored requests alone."""
+
+    id: str
+    started_at: str
+    finished_at: str
+    wall_clock_ms: float | None
+    """From the first scored request's sending to the last one's end; null where none was sent."""
+    counters_before: Counters | None
+    counters_after: Counters | None
+    cancelled: bool
+
+
 class ProbeRefused(Struct, frozen=True, kw_only=True, tag_field="kind", tag="refused"):
     """An ask that could not be read or is not known; `words` says why."""
 
@@ -111,4 +209,15 @@ class ProbeRefused(Struct, frozen=True, kw_only=True, tag_field="kind", tag="ref
     words: str
 
 
-ProbeLine = ProbeReady | ProbeSized | ProbeProgress | ProbeFinished | ProbeRefused
+ProbeLine = (
+    ProbeReady
+    | ProbeSized
+    | ProbeProgress
+    | ProbeFinished
+    | ProbeObserved
+    | ProbeGated
+    | ProbeRunning
+    | ProbeMeasured
+    | ProbeCapacity
+    | ProbeRefused
+)

@@ -504,7 +504,7 @@ SCENARIOS: dict[str, Scenario] = {
     "usage_below_chunks": Scenario(
         script(tokens(), ending(5, END_US)),
         decode=None,
-        warnings=frozenset({"usage_mismatch", "first_count_estimated"}),
+        warnings=frozenset({"usage_mismatch"}),
     ),
     "stall_mid": Scenario(
         script(tokens(10), tokens(10, start_us=1_700_000), ending(20, 1_790_000)),

@@ -1,4 +1,4 @@
-"""Every stream of scenarios.py, played by a real server in another process and judged against its own time stamps."""
+"""Every stream of scenarios.py, played over a real socket by a server in another process."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from anvil_tui.probes.exchange import ChatRequest, chat_body, exchange
-from anvil_tui.probes.pauses import HostWatch
-from anvil_tui.records.probe import Target
+from anvil_tui.probes.client.exchange import chat_request, exchange
+from anvil_tui.probes.client.pauses import HostWatch
+from anvil_tui.records.probe import Deadlines, Target
 from anvil_tui.records.request import RequestRecord
 from tests.scripted_server import ScriptedServer
 from tests.unit.probes.scenarios import SCENARIOS
 
-TIME_ERROR_MS = 15.0
-"""A machine that runs other things beside the tests; the benchmark measures the real error."""
-RATE_ERROR = 0.06
+TIME_ERROR_MS = 60.0
+RATE_ERROR = 0.4
+"""Wide: other things run beside the tests. test_stream.py holds the figures exactly, the benchmark the real error."""
 
 Played = tuple[RequestRecord, dict[str, Any]]
 
@@ -27,13 +27,7 @@ async def _play(server: ScriptedServer, names: list[str]) -> dict[str, RequestRe
 
         async def one(name: str) -> RequestRecord:
             scenario = SCENARIOS[name]
-            body = chat_body(
-                name,
-                [{"role": "user", "content": "hello"}],
-                max_tokens=scenario.max_tokens,
-                fixed=scenario.fixed,
-                cache_salt="salt",
-            )
+            target = Target(base_url=server.base_url, model=name)
             base = RequestRecord(
                 request_index=0,
                 outcome="not_sent",
@@ -41,8 +35,9 @@ async def _play(server: ScriptedServer, names: list[str]) -> dict[str, RequestRe
                 max_tokens=scenario.max_tokens,
                 output_length="fixed" if scenario.fixed else "natural",
             )
-            target = Target(base_url=server.base_url, model=name)
-            return (await exchange(ChatRequest(target=target, body=body, base=base), watch)).record
+            messages = [{"role": "user", "content": "hello"}]
+            request = chat_request(target, messages, base, Deadlines(), cache_salt="salt")
+            return (await exchange(request, watch)).record
 
         records: dict[str, RequestRecord] = {}
         for start in range(0, len(names), 16):
@@ -76,8 +71,7 @@ def test_scenario(played: dict[str, Played], name: str) -> None:
         else:
             assert measured == pytest.approx(truth_us / 1000 + sent_ms, abs=TIME_ERROR_MS)
     if scenario.decode is None:
-        if name != "usage_below_chunks":
-            assert record.decode_tok_s is None
+        assert record.decode_tok_s is None
     else:
         assert record.decode_tok_s == pytest.approx(scenario.decode, rel=RATE_ERROR)
 

@@ -10,15 +10,16 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from anvil_tui.probes.answer import Answer, kept
-from anvil_tui.probes.rates import Arrival, Decode, decode, seed_figures, stalls
-from anvil_tui.probes.sse import SseEvent
+from anvil_tui.probes.client.answer import Answer, kept
+from anvil_tui.probes.client.rates import Arrival, Decode, decode, seed_figures, stalls
+from anvil_tui.probes.client.sse import SseEvent
 from anvil_tui.records.live import RequestPhase
 from anvil_tui.records.request import Outcome, OutputLength, RequestError, RequestRecord, TimeoutKind
 from anvil_tui.text import redact, sanitise
 
 BODY_LIMIT = 4096
 
+_REFUSED = ("error_in_stream", "rejected_too_long")
 _TOO_LONG_NAMES = {"input_tokens", "context_length_exceeded", "exceed_context_size_error", "string_too_long"}
 _TOO_LONG_WORDS = re.compile(
     r"(maximum|max|model'?s?|available|the) (context|input|sequence) (length|size|window)|max_model_len|max_seq_len"
@@ -42,6 +43,7 @@ class Asked(Struct, frozen=True, kw_only=True):
 
     max_tokens: int
     output_length: OutputLength = "natural"
+    streamed: bool = True
 
 
 class _Chunk(Struct, frozen=True):
@@ -62,6 +64,7 @@ class Stream:
         self.answer = Answer()
         self.done = False
         self.streamed = True
+        self.events = 0
         self.finish_reason: str | None = None
         self.error: RequestError | None = None
         self.last_event_ns: int | None = None
@@ -96,6 +99,7 @@ class Stream:
     def take(self, event: SseEvent) -> None:
         """Take one event."""
         self.last_event_ns = event.at_ns
+        self.events += 1
         data = event.data.strip()
         if data == b"[DONE]":
             self.done = True
@@ -198,7 +202,7 @@ class Stream:
             e2e_ms=e2e_ms,
             max_gap_ms=max(gaps) / 1e6 if (gaps := _differences(stamps)) else None,
             arrivals_us=_differences([one // 1000 for one in (sent_ns, *stamps)]) if sent_ns is not None else (),
-            smooth=rate.smooth,
+            smooth=rate.smooth if self.streamed else None,
             prompt_tokens=prompt_tokens,
             output_tokens=output_tokens,
             cached_tokens=_int(_dict(self._usage.get("prompt_tokens_details")).get("cached_tokens")),
@@ -290,15 +294,15 @@ class Stream:
     ) -> None:
         """Name what was odd without being a failure, or beside one."""
         last_count = arrivals[-1].count if arrivals else None
-        asked, ended = self.asked, end.how in ("eof", "done", "grace") and outcome != "error_in_stream"
+        asked, ended = self.asked, end.how in ("eof", "done", "grace") and outcome not in _REFUSED
         seen: dict[str, bool] = {
-            "not_streamed": not self.streamed,
+            "not_streamed": asked.streamed and not self.streamed,
             "no_done": ended and self.streamed and not self.done and self.finish_reason is not None,
             "left_open": end.how == "grace",
             "no_finish_reason": ended and self.done and self.finish_reason is None,
             "no_usage": ended and output_tokens is None,
             "malformed_events": self._malformed > 0,
-            "not_smooth": rate.smooth is False,
+            "not_smooth": self.streamed and rate.smooth is False,
             "short_window": ended and rate.short,
             "first_count_estimated": rate.estimated and rate.tok_s is not None,
             "usage_mismatch": ended

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any
 
@@ -17,11 +17,11 @@ from msgspec import Struct
 from anvil_tui.clock import utc_now
 from anvil_tui.engines.endpoint import EndpointClient, EndpointError, api_base, auth_headers
 from anvil_tui.engines.metrics import gauges
-from anvil_tui.probes import pauses
-from anvil_tui.probes.answer import Answer
-from anvil_tui.probes.sse import EVENT_LIMIT, EventTooLarge, SseReader
-from anvil_tui.probes.stream import BODY_LIMIT, Asked, End, Stream, http_error, shown
-from anvil_tui.probes.transport import Connection, Response, TransportError, connect
+from anvil_tui.probes.client import pauses
+from anvil_tui.probes.client.answer import Answer
+from anvil_tui.probes.client.sse import EVENT_LIMIT, EventTooLarge, SseReader
+from anvil_tui.probes.client.stream import BODY_LIMIT, Asked, End, Stream, http_error, shown
+from anvil_tui.probes.client.transport import Connection, Response, TransportError, connect
 from anvil_tui.records.probe import Deadlines, Target
 from anvil_tui.records.request import RequestError, RequestRecord, TimeoutKind
 
@@ -47,41 +47,48 @@ class Exchanged(Struct, frozen=True, kw_only=True):
 
     record: RequestRecord
     answer: Answer
+    events: int = 0
+    """Server-sent events."""
 
 
 Watcher = Callable[[Stream, int], None]
 """Called once the request is sent, with the stream that fills up and the moment of sending."""
 
 
-def chat_body(
-    model: str,
-    messages: list[dict[str, Any]],
+def chat_request(
+    target: Target,
+    messages: Sequence[Mapping[str, Any]],
+    base: RequestRecord,
+    deadlines: Deadlines,
     *,
-    max_tokens: int,
-    fixed: bool = False,
-    reasoning_effort: str | None = None,
     cache_salt: str | None = None,
+    stream: bool = True,
     extra: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """The body of a streamed completion at temperature 0 whose usage is counted as it streams.
+) -> ChatRequest:
+    """The request that `base` describes: a completion at temperature 0, streamed with usage counted as it streams.
 
-    `fixed` forces exactly `max_tokens` tokens; `extra` holds further fields such as tools.
+    Fixed output length forces exactly `max_tokens` tokens; `extra` holds further fields such as tools.
     """
     body: dict[str, Any] = {
-        "model": model,
+        "model": target.model,
         "messages": messages,
-        "max_tokens": max_tokens,
+        "max_tokens": base.max_tokens,
         "temperature": 0,
-        "stream": True,
-        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
     }
-    if fixed:
-        body |= {"min_tokens": max_tokens, "ignore_eos": True}
-    if reasoning_effort is not None:
-        body["reasoning_effort"] = reasoning_effort
+    if stream:
+        body |= {"stream": True, "stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+    if base.output_length == "fixed":
+        body |= {"min_tokens": base.max_tokens, "ignore_eos": True}
+    if base.reasoning_effort is not None:
+        body["reasoning_effort"] = base.reasoning_effort
     if cache_salt is not None:
         body["cache_salt"] = cache_salt
-    return body | dict(extra or {})
+    return ChatRequest(target=target, body=body | dict(extra or {}), base=base, deadlines=deadlines)
+
+
+def salt_of(nonce: str) -> str:
+    """The cache salt that goes with a nonce."""
+    return hashlib.sha256(f"salt/{nonce}".encode()).hexdigest()[:32]
 
 
 async def exchange(request: ChatRequest, watch: pauses.HostWatch, started: Watcher | None = None) -> Exchanged:
@@ -128,7 +135,8 @@ async def _once(
     base = msgspec.structs.replace(
         base, body_sha256=hashlib.sha256(raw).hexdigest(), cache_salt=body.get("cache_salt") is not None
     )
-    stream = Stream(Asked(max_tokens=base.max_tokens, output_length=base.output_length))
+    asked = Asked(max_tokens=base.max_tokens, output_length=base.output_length, streamed=bool(body.get("stream")))
+    stream = Stream(asked)
     url = httpx.URL(api_base(request.target.base_url) + "/v1/chat/completions")
     headers = auth_headers(request.target.api_key_env)
     sent_at = utc_now()
@@ -145,7 +153,7 @@ async def _once(
     sent_ns = opened.sent_ns
     record = stream.record(base, end, sent_ns)
     if sent_ns is None:
-        return Exchanged(record=record, answer=stream.answer)
+        return Exchanged(record=record, answer=stream.answer, events=stream.events)
     stood_still = watch.between(sent_ns, end.at_ns)
     warnings = {
         "host_pause" if any(one.end_ns > start and one.start_ns < stop for one in stood_still) else "server_stall"
@@ -161,7 +169,7 @@ async def _once(
         warnings=(*record.warnings, *sorted(warnings - set(record.warnings))),
         host_pauses=tuple(pauses.words(one, sent_ns) for one in stood_still),
     )
-    return Exchanged(record=record, answer=stream.answer)
+    return Exchanged(record=record, answer=stream.answer, events=stream.events)
 
 
 async def _open(url: httpx.URL, connect_s: float | None) -> Connection | End:
@@ -286,8 +294,12 @@ def _end(
 
 
 def _cancelled() -> End:
-    """The record of a cancelled request is still wanted: its task goes on."""
+    spared()
+    return _end("cancelled")
+
+
+def spared() -> None:
+    """Called where a cancellation was caught: its task goes on, since the record of what was cancelled is wanted."""
     task = asyncio.current_task()
     if task is not None:
         task.uncancel()
-    return _end("cancelled")

@@ -51,6 +51,9 @@ Ralph Rosa Samuel Thomas Ursula Victor Walter
 _OPENERS = _words("The A One Every Another That No Some")
 _FILLERS = _words("and the of to in is it that for on with as at by this from or an be are was not but we he you")
 
+FILLER = " the"
+"""A word that is one token nearly everywhere, even in small vocabularies."""
+
 
 def lexicon() -> tuple[str, ...]:
     """Every piece of which `sentences` makes its text, once each; words carry the blank before them."""

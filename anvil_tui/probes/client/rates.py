@@ -68,7 +68,8 @@ def decode(arrivals: Sequence[Arrival], output_tokens: int | None) -> Decode:
     """Tokens a second from the first chunk with tokens to the last.
 
     (last count − first count) / (last − first time) where every chunk carries the engine's count. Without counts the
-    first of n chunks is taken to hold output_tokens / n of them, which is exact where each chunk holds one or as many.
+    first of n chunks is taken to hold output_tokens / n of them, which is exact where all chunks hold as many; fewer
+    tokens than chunks make no rate.
     """
     if not arrivals:
         return Decode(tok_s=None, smooth=None, first_count=None)
@@ -88,8 +89,8 @@ def decode(arrivals: Sequence[Arrival], output_tokens: int | None) -> Decode:
         estimated = False
     else:
         n = len(arrivals)
-        tokens = None if output_tokens is None else output_tokens * (n - 1) / n
-        estimated = output_tokens is not None and output_tokens != n
+        tokens = None if output_tokens is None or output_tokens < n else output_tokens * (n - 1) / n
+        estimated = tokens is not None and output_tokens != n
     rate = _per_second(tokens, window_ms) if smooth else None
     return Decode(tok_s=rate, smooth=smooth, first_count=first_count, estimated=estimated)
 

@@ -1,0 +1,1 @@
+"""The measuring HTTP client: transport, events, stream, figures, one exchange."""

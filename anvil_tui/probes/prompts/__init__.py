@@ -1,0 +1,1 @@
+"""Prompts of an exact length in tokens."""
