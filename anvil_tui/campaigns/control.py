@@ -1,18 +1,25 @@
-"""Asking a runner: one file a request in `inbox/`, taken, journalled and unlinked by the runner."""
+"""Asking a runner: one file a request in `inbox/`, taken, journalled and unlinked by the runner.
+
+A runner that does not answer is told by a signal: SIGTERM means stop now and leave a clean folder.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
 
 import msgspec
 from msgspec import Struct
 
+from anvil_tui.campaigns.folder import CampaignFolder
+from anvil_tui.campaigns.journal import JournalReader
+from anvil_tui.clock import ProcessIdentity
 from anvil_tui.files import write_atomic
-from anvil_tui.records.events import Ask
+from anvil_tui.records.events import Ask, RunnerStarted
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -20,6 +27,10 @@ class Request(Struct, frozen=True, kw_only=True):
 
     ask: Ask
     text: str | None = None
+
+
+ANSWER_SECONDS = 3.0
+"""A runner that has not said `asked` after this long does not answer."""
 
 
 @dataclass(frozen=True)
@@ -55,4 +66,21 @@ def take(inbox: Path) -> list[Taken]:
     return taken
 
 
-ASKS: tuple[str, ...] = get_args(Ask)
+def runner_of(folder: CampaignFolder) -> ProcessIdentity | None:
+    """The runner that writes the campaign now; None where none lives."""
+    reader = JournalReader(folder.journal)
+    started = [event for _, event in reader.new() if isinstance(event, RunnerStarted)]
+    if not started or started[-1].start_ticks is None:
+        return None
+    identity = ProcessIdentity(started[-1].boot_id, started[-1].pid, started[-1].start_ticks)
+    return identity if identity.alive() else None
+
+
+def signal_runner(folder: CampaignFolder, number: signal.Signals) -> bool:
+    """Send the runner a signal; returns whether there was one. Its children end with it, the lane does not."""
+    identity = runner_of(folder)
+    if identity is None:
+        return False
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(identity.pid, number)
+    return True

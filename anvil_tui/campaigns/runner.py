@@ -17,7 +17,7 @@ import signal
 import sys
 from pathlib import Path
 
-from anvil_tui import __version__, clock, exit_codes
+from anvil_tui import __version__, exit_codes
 from anvil_tui.campaigns import closeout, sealing
 from anvil_tui.campaigns.folder import CampaignFolder
 from anvil_tui.campaigns.interrupts import Interrupt
@@ -26,6 +26,7 @@ from anvil_tui.campaigns.ladder import climb
 from anvil_tui.campaigns.load import Load, take_load, watch_load
 from anvil_tui.campaigns.session import Session, relative
 from anvil_tui.campaigns.vram import VramWatch
+from anvil_tui.clock import ProcessIdentity
 from anvil_tui.errors import AnvilError, CannotRun
 from anvil_tui.files import Lock
 from anvil_tui.lanes import locks
@@ -92,12 +93,14 @@ def _begin(session: Session, earlier: list[Event]) -> None:
     """Say who writes now, and what an earlier writer left open."""
     journal = session.journal
     resumed = any(isinstance(event, RunnerStarted) for event in earlier)
+    own = ProcessIdentity.own()
     session.event(
         RunnerStarted(
             tool_version=__version__,
             python=platform.python_version(),
-            pid=os.getpid(),
-            boot_id=clock.boot_id(),
+            pid=own.pid,
+            start_ticks=own.ticks,
+            boot_id=own.boot,
             resumed=resumed,
         )
     )

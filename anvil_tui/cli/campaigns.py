@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import time
 from argparse import Namespace
 from pathlib import Path
 
@@ -53,7 +55,14 @@ def stop(arguments: Namespace, locations: Locations, output: Output) -> int:
     folder = find_campaign(locations.campaigns, arguments.campaign)
     if not folder.running():
         raise CannotRun(f"{folder.id}: no runner writes it now")
-    control.ask(folder.inbox, control.Request(ask="stop_now" if arguments.now else "stop_after_request"))
+    name = control.ask(folder.inbox, control.Request(ask="stop_now" if arguments.now else "stop_after_request"))
+    deadline = time.monotonic() + control.ANSWER_SECONDS
+    while folder.running() and (folder.inbox / f"{name}.json").exists():
+        if time.monotonic() > deadline:
+            output.line(f"the runner did not take the request within {control.ANSWER_SECONDS:g} s; it is sent SIGTERM")
+            control.signal_runner(folder, signal.SIGTERM)
+            break
+        time.sleep(0.05)
     watch_campaign(folder, output)
     return exit_codes.GOOD
 

@@ -31,7 +31,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=_EXIT_CODES,
     )
     parser.add_argument("--version", action="version", version=f"anvil-tui {__version__}")
-    common = argparse.ArgumentParser(add_help=False)
+    common = _Parser(add_help=False)
     common.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON document")
     for target, default in ((parser, None), (common, argparse.SUPPRESS)):
         target.add_argument("--profiles", type=Path, metavar="DIR", default=default, help="folder of your own profiles")

@@ -40,6 +40,7 @@ class RunnerStarted(Event, frozen=True, kw_only=True):
     tool_version: str
     python: str
     pid: int
+    start_ticks: int | None = None
     boot_id: str
     resumed: bool
 

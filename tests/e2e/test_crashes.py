@@ -168,3 +168,18 @@ def test_the_runner_killed_while_the_lane_starts(bench: Bench) -> None:
     again = bench.json("up", lane)
     assert again["standing"] == "complete" and again["startup_seconds"] is None
     assert bench.json("campaigns")["campaigns"][0]["campaign_id"] == folder.id
+
+
+def test_a_runner_that_does_not_answer_is_told_by_a_signal(bench: Bench) -> None:
+    lane = bench.rehearsal("slow", **SLOW)
+    verb = bench.start("ladder", lane, "--targets", "9000,1500", "--up")
+    folder = bench.wait_in_rung()
+    runner = bench.pid("anvil_tui.campaigns.runner")
+    os.kill(runner, signal.SIGSTOP)
+    stop = bench.start("stop", folder.id)
+    said = until(lambda: stop.stdout and stop.stdout.readline(), 10, "a word")
+    assert "did not take the request within 3 s; it is sent SIGTERM" in said
+    os.kill(runner, signal.SIGCONT)
+    stop.communicate(timeout=20)
+    verb.communicate(timeout=20)
+    assert bench.view(folder).ending == "stopped"
