@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from msgspec import structs
+
 from anvil_tui.engines.checks import identities
-from anvil_tui.engines.dialects.shapes import NOBODY, UNKNOWN, Cause, Dialect, Echo, Record, Shape, Speaker
+from anvil_tui.engines.dialects.shapes import NOBODY, UNKNOWN, Dialect, Line, Record, Shape, Speaker, safe
+from anvil_tui.engines.post_mortem import PostMortem
 from anvil_tui.records.startup_report import Failure, Figure, Phase, Source, StartupReport, State, Unread, Word
 
 KEPT_UNREAD = 50
 KEPT_KEYS = 512
 """Ranks, devices or processes that are kept apart; a log that names more of them is no start-up log."""
-KEPT_TEXT = 500
+JOINED_LIMIT = 8192
 WRAPPED_LINES = 8
 """How many lines a terminal may have made of one."""
 
@@ -59,10 +62,11 @@ class _Ranked(NamedTuple):
     figure: Figure
 
 
-class _Wrapped(NamedTuple):
-    row: Shape | Cause
+class _Held(NamedTuple):
+    """The beginning of a line that a terminal may have wrapped, and what was joined to it so far."""
+
     record: Record
-    source: Source
+    line: Line
     lines: int
 
 
@@ -72,11 +76,10 @@ class Attempt:
     def __init__(self, dialect: Dialect, number: int) -> None:
         self.dialect = dialect
         self.number = number
-        self.phases: dict[str, Phase] = {}
-        self.last_phase: str | None = None
-        self.ready: Source | None = None
-        self.ended: Source | None = None
-        self.superseded = False
+        self._phases: dict[str, Phase] = {}
+        self._last_phase: str | None = None
+        self._last_word = Source(line=0, offset=0, text="")
+        self._ready = self._ended = self._superseded = False
         self._figures: dict[str, dict[str, _Ranked]] = {}
         self._of_trial: set[str] = set()
         self._facts: dict[str, Word] = {}
@@ -84,14 +87,10 @@ class Attempt:
         self._engines: set[str] = set()
         self._workers: set[str] = set()
         self._named = False
-        self._cause: tuple[int, Failure] | None = None
-        self._echo: tuple[int, Failure] | None = None
-        self._thrown: dict[str, Failure] = {}
-        self._announced = False
+        self._post_mortem = PostMortem(dialect)
         self._unread: list[Unread] = []
         self._unread_count = 0
-        self._wrapped: _Wrapped | None = None
-        self._exit: tuple[int | None, bool] | None = None
+        self._held: _Held | None = None
         self._complete = False
 
     # --- reading ---
@@ -99,35 +98,46 @@ class Attempt:
     @property
     def waits_for_more(self) -> bool:
         """Whether the next line may be the rest of a wrapped one."""
-        return self._wrapped is not None
-
-    @property
-    def progressed(self) -> bool:
-        """Whether anything happened that a second beginning cannot follow within one attempt."""
-        return bool(self.phases.keys() - {"args"} or self._cause or self._echo or self._thrown or self.ready)
+        return self._held is not None
 
     def opens(self, record: Record) -> bool:
-        """Whether the record is the first line of another attempt."""
-        return self.progressed and any(
+        """Whether the record is the first line of another attempt: it begins one although this one had got further."""
+        progressed = bool(self._phases.keys() - {"args"}) or self._ready or self._post_mortem.anything
+        return progressed and any(
             shape.means == "begin" and shape.read(record.message) is not None for shape in self.dialect.shapes
         )
 
-    def take(self, record: Record, source: Source) -> bool:
-        """Read one record. True where a row of the dialect knew it."""
+    def take(self, record: Record, line: Line) -> None:
+        """Read one record."""
         record = self._attributed(record)
-        if self._wrapped is not None and self._joined(record):
-            return True
-        for shape in self.dialect.shapes:
-            if (groups := shape.read(record.message)) is not None:
-                self._read(shape, groups, record, source)
-                return True
-        return self._failed(record, source) or self._left_unread(record, source)
+        if self._known(record, line):
+            self._let_go()
+        elif self._held is not None and self._continues(self._held, record):
+            self._join(self._held, record, line)
+        else:
+            self._let_go()
+            self._unknown(record, line)
+
+    def finish(self) -> None:
+        """Nothing follows: what was held back for a wrapped line is judged as it stands."""
+        self._let_go()
+        self._complete = True
+
+    def supersede(self) -> None:
+        """Another attempt begins: this one is over."""
+        self.finish()
+        self._superseded = True
+
+    def exited(self, code: int | None, asked: bool) -> None:
+        """The process is gone. An exit that nobody asked for is a failure, whatever its code."""
+        self._post_mortem.exited(code, asked)
 
     def _attributed(self, record: Record) -> Record:
+        """The record with a speaker, who is noted."""
         speaker = record.speaker
         if speaker is NOBODY:
             return Record(record.message, record.level, record.at, self.dialect.unnamed(self._named))
-        if speaker.pid and len(self._labels) < KEPT_KEYS:
+        if speaker.pid and (speaker.pid in self._labels or len(self._labels) < KEPT_KEYS):
             self._labels[speaker.pid] = speaker.label
         if speaker.role == "engine" and len(self._engines) < KEPT_KEYS:
             self._engines.add(speaker.label)
@@ -136,37 +146,59 @@ class Attempt:
         self._named = self._named or (speaker is not UNKNOWN and not speaker.label.startswith("pid"))
         return record
 
-    def _joined(self, record: Record) -> bool:
-        """Try to complete a wrapped line with this one."""
-        held = self._wrapped
-        assert held is not None
-        if record.level or held.lines >= WRAPPED_LINES:
-            self._let_go()
-            return False
-        text = held.record.message + record.message
-        joined = Record(text[:8192], held.record.level, held.record.at, held.record.speaker)
-        whole = Source(line=held.source.line, offset=held.source.offset, text=text[:1024])
-        if match := held.row.pattern.search(text):
-            self._wrapped = None
-            if isinstance(held.row, Shape):
-                self._read(held.row, match.groupdict(), joined, whole)
-            else:
-                self._blame(held.row, match.groupdict(), joined, whole)
+    def _known(self, record: Record, line: Line) -> bool:
+        """Read a record that a row knows."""
+        for shape in self.dialect.shapes:
+            if (groups := shape.read(record.message)) is not None:
+                self._read(shape, groups, record, line)
+                return True
+        return self._post_mortem.read(record, line)
+
+    def _unknown(self, record: Record, line: Line) -> None:
+        """Hold back what looks like the beginning of a long row; judge everything else."""
+        if self._post_mortem.unfinished(record) or any(
+            shape.wrapped and record.message.startswith(shape.opening) for shape in self.dialect.shapes
+        ):
+            self._held = _Held(record, line, 1)
         else:
-            self._wrapped = _Wrapped(held.row, joined, whole, held.lines + 1)
-        return True
+            self._judge(record, line)
+
+    def _judge(self, record: Record, line: Line) -> None:
+        """An exception, or a line that may have figures and no row."""
+        if not self._post_mortem.throw(record, line, serving=self._ready):
+            self._count_unread(record, line)
+
+    def _continues(self, held: _Held, record: Record) -> bool:
+        return not record.level and held.lines < WRAPPED_LINES and not self.dialect.is_exception(record.message)
+
+    def _join(self, held: _Held, record: Record, line: Line) -> None:
+        """Put a line behind the one that is held, and see whether both together are known."""
+        message = (held.record.message + record.message)[:JOINED_LIMIT]
+        joined = Record(message, held.record.level, held.record.at, held.record.speaker)
+        whole = Line(held.line.number, held.line.offset, held.line.raw + line.raw)
+        known = self._known(joined, whole)
+        self._held = None if known else _Held(joined, whole, held.lines + 1)
 
     def _let_go(self) -> None:
-        held, self._wrapped = self._wrapped, None
-        if held is not None:
-            self._left_unread(held.record, held.source)
+        """Give up waiting for the rest of a line."""
+        held, self._held = self._held, None
+        if held is not None and not self._post_mortem.cut_short(held.record, held.line):
+            self._judge(held.record, held.line)
 
-    def _read(self, shape: Shape, groups: dict[str, str | None], record: Record, source: Source) -> None:
+    def _count_unread(self, record: Record, line: Line) -> None:
+        message = record.message
+        if (record.level or self.dialect.bare) and not message[:1].isspace() and self.dialect.measures.search(message):
+            self._unread_count += 1
+            if len(self._unread) < KEPT_UNREAD:
+                self._unread.append(Unread(source=line.source()))
+
+    def _read(self, shape: Shape, groups: dict[str, str | None], record: Record, line: Line) -> None:
         """Keep what a matching shape says."""
         device = groups.pop("device", None)
         if shape.trial:
             self._figures = {name: kept for name, kept in self._figures.items() if name in self._of_trial}
             self._of_trial |= groups.keys()
+        source = line.source() if groups or shape.phase or shape.counts else self._last_word
         seconds = None
         for name, text in groups.items():
             if text is None:
@@ -175,35 +207,33 @@ class Attempt:
                 self._keep_fact(name, text, shape, source)
             else:
                 name, _, part = name.removesuffix("_2").partition("__")
-                value = _number(text)
-                figure = Figure(value=value, source=source, shape=shape.name)
+                figure = Figure(value=_number(text), source=source, shape=shape.name)
                 self._keep(name, self._key(name, part, device, record.speaker), figure, shape)
-                seconds = float(value) if name.endswith("seconds") else seconds
+                seconds = float(figure.value) if name.endswith("seconds") else seconds
         if shape.phase:
             self._reach(shape.phase, record, source, seconds)
         if shape.means == "ready":
-            self.ready = self.ready or source
+            self._ready = True
             if self.dialect.survives:
-                self._cause = self._echo = None
-        elif shape.means == "ended":
-            self.ended = source
+                self._post_mortem.survived()
+        self._ended = self._ended or shape.means == "ended"
         if shape.counts:
             said = self._facts.get(shape.counts)
             times = 1 + (int(said.value) if said else 0)
             self._facts[shape.counts] = Word(value=str(times), source=source, shape=shape.name)
 
     def _reach(self, phase: str, record: Record, source: Source, seconds: float | None) -> None:
-        self.last_phase = phase
-        known = self.phases.get(phase)
+        self._last_phase, self._last_word = phase, source
+        known = self._phases.get(phase)
         if known is None:
-            self.phases[phase] = Phase(name=phase, source=source, at=record.at, seconds=seconds)
+            self._phases[phase] = Phase(name=phase, source=source, at=record.at, seconds=seconds)
         elif seconds is not None and (known.seconds is None or seconds > known.seconds):
-            self.phases[phase] = Phase(name=phase, source=known.source, at=known.at, seconds=seconds)
+            self._phases[phase] = Phase(name=phase, source=known.source, at=known.at, seconds=seconds)
 
     def _keep_fact(self, name: str, text: str, shape: Shape, source: Source) -> None:
         if name in self._facts and shape.strength == 0:
             return
-        self._facts[name] = Word(value=text.strip()[:KEPT_TEXT], source=source, shape=shape.name)
+        self._facts[name] = Word(value=safe(text), source=source, shape=shape.name)
 
     def _key(self, name: str, part: str, device: str | None, speaker: Speaker) -> str:
         """Under what a figure is kept: a name within a group, a device, a process, an engine core, or nothing."""
@@ -244,84 +274,6 @@ class Attempt:
         if all(one.figure.value != figure.value for one in unnamed) and len(kept) < KEPT_KEYS:
             kept[f"?{len(unnamed) + 1}"] = _Ranked(strength, figure)
 
-    # --- failure ---
-
-    def _failed(self, record: Record, source: Source) -> bool:
-        message = record.message
-        said_badly = record.level not in ("INFO", "DEBUG", "WARNING")
-        for cause in self.dialect.causes:
-            if not said_badly and cause.level == "error":
-                continue
-            if cause.opening in message:
-                if match := cause.pattern.search(message):
-                    self._blame(cause, match.groupdict(), record, source)
-                    return True
-                self._wrapped = self._wrapped or _Wrapped(cause, record, source, 1)
-        if not said_badly:
-            return self._opened_wrapped(record, source)
-        for echo in self.dialect.echoes:
-            if echo.literal in message and (match := echo.pattern.search(message)):
-                self._repeat(echo, match.groupdict(), record, source)
-                return True
-        self._throw(record, source)
-        return False
-
-    def _opened_wrapped(self, record: Record, source: Source) -> bool:
-        for shape in self.dialect.shapes:
-            if shape.wrapped and record.message.startswith(shape.opening):
-                self._wrapped = _Wrapped(shape, record, source, 1)
-                return True
-        return False
-
-    def _blame(self, cause: Cause, groups: dict[str, str | None], record: Record, source: Source) -> None:
-        """The first of the deepest causes is the root."""
-        if self._cause is None or cause.depth > self._cause[0]:
-            failure = Failure(
-                kind=cause.kind,
-                message=record.message.strip()[:KEPT_TEXT],
-                source=source,
-                figures={name: _figure(text) for name, text in groups.items() if text is not None},
-            )
-            self._cause = (cause.depth, failure)
-
-    def _repeat(self, echo: Echo, groups: dict[str, str | None], record: Record, source: Source) -> None:
-        self._announced = self._announced or echo.announces
-        if self._echo is None or echo.depth > self._echo[0]:
-            figures = {name: _figure(text) for name, text in groups.items() if text is not None}
-            message = str(figures.pop("message", record.message.strip()))[:KEPT_TEXT]
-            failure = Failure(kind=echo.kind, message=message, source=source, figures=figures)
-            self._echo = (echo.depth, failure)
-
-    def _throw(self, record: Record, source: Source) -> None:
-        """Remember an exception that no row knows: the last one of the deepest process is the cause of what follows."""
-        message = record.message
-        if not message[:1].isalpha() or not self.dialect.is_exception(message):
-            return
-        role = record.speaker.role
-        if self._announced:
-            role, self._announced = "engine" if role in ("other", "api") else role, False
-        elif role not in ("worker", "engine") and (self.ready or self._echo):
-            return  # A request's own error while the server goes on, or the parent's, whose child died.
-        self._thrown[role] = Failure(kind="exception", message=message.strip()[:KEPT_TEXT], source=source)
-
-    def _left_unread(self, record: Record, source: Source) -> bool:
-        if (record.level or self.dialect.bare) and self.dialect.measures.search(record.message) and not record.message[:1].isspace():
-            self._unread_count += 1
-            if len(self._unread) < KEPT_UNREAD:
-                self._unread.append(Unread(source=source))
-        return False
-
-    # --- the end ---
-
-    def finish(self) -> None:
-        """Nothing follows: what was held back for a wrapped line is judged as it stands."""
-        self._let_go()
-        self._complete = True
-
-    def exited(self, code: int | None, asked: bool) -> None:
-        """The process is gone. An exit that nobody asked for is a failure, whatever its code."""
-        self._exit = (code, asked)
-
     # --- the report ---
 
     def report(self, lines: int, size: int) -> StartupReport:
@@ -329,7 +281,6 @@ class Attempt:
         names = self._names()
         ranked = {name: self._ranked(name, names) for name in RANKED}
         failure = self._failure()
-        groups = self._groups(names)
         report = StartupReport(
             engine=self.dialect.engine,
             engine_version=self._facts.get("engine_version"),
@@ -342,18 +293,32 @@ class Attempt:
             engine_init_seconds=self._agreed("engine_init_seconds"),
             compile_seconds=self._compile_seconds(),
             figures={name: figure for name in self._plain() if (figure := self._agreed(name))},
-            groups=groups,
+            groups=self._groups(names),
             facts={name: word for name, word in self._facts.items() if name != "engine_version"},
-            phases=tuple(self.phases.values()),
-            last_phase=self.last_phase,
+            phases=tuple(self._phases.values()),
+            last_phase=self._last_phase,
             failure=failure,
             unread=tuple(self._unread),
             unread_count=self._unread_count,
             lines=lines,
             bytes=size,
-            **ranked,
         )
-        return identities(report)
+        return identities(structs.replace(report, **ranked))
+
+    def _failure(self) -> Failure | None:
+        return self._post_mortem.failure(
+            superseded=self._superseded and not self._ended,
+            last_word=self._last_word,
+            complete=self._complete,
+            phase=self._last_phase,
+            ready=self._ready,
+        )
+
+    def _state(self, failure: Failure | None) -> State:
+        if failure is None:
+            return "ready" if self._ready else "loading"
+        never_listened = failure.kind == "port_in_use"
+        return "died_after_ready" if self._ready and not never_listened else "failed"
 
     def _names(self) -> dict[str, str]:
         """How each process is named in the report: its last known rank; its pid where two share a name."""
@@ -400,42 +365,7 @@ class Attempt:
             return len(named)
         # An engine core that served and died without a worker ever speaking held the only rank itself.
         alone = len(self._engines) == 1 and not self._workers
-        return 1 if alone and self.ready and failure and failure.kind in ("engine_dead", "exited") else None
-
-    def _failure(self) -> Failure | None:
-        if self._cause is not None:
-            return self._cause[1]
-        roles = ("worker", "engine", "other", "api")
-        thrown = next((self._thrown[role] for role in roles if role in self._thrown), None)
-        if self._echo is not None:
-            return thrown or self._echo[1]
-        code, asked = self._exit or (None, True)
-        gone = self.superseded or not asked
-        if thrown is not None and (gone or self._uncaught(thrown)):
-            return thrown
-        if gone and not (self.superseded and self.ended):
-            phase = f"during {self.last_phase}" if self.last_phase else "before it said anything"
-            words = "after it was ready" if self.ready else phase
-            figures: dict[str, float | int | str] = {} if code is None else {"exit_code": code}
-            how = "the log ends" if code is None else f"exit code {code}"
-            last = self.ended or self.ready or self._last_source()
-            return Failure(kind="exited", message=f"ended {words}, {how}", source=last, figures=figures)
-        return None
-
-    def _uncaught(self, thrown: Failure) -> bool:
-        """Whether a finished log ends in this exception: nothing of the start came after it."""
-        later = max((phase.source.offset for phase in self.phases.values()), default=-1)
-        return self._complete and self.ready is None and thrown.source.offset > later
-
-    def _last_source(self) -> Source:
-        known = [phase.source for phase in self.phases.values()]
-        return max(known, key=lambda source: source.offset, default=Source(line=0, offset=0, text=""))
-
-    def _state(self, failure: Failure | None) -> State:
-        if failure is None:
-            return "ready" if self.ready else "loading"
-        never_listened = failure.kind == "port_in_use"
-        return "died_after_ready" if self.ready and not never_listened else "failed"
+        return 1 if alone and self._ready and failure and failure.kind in ("engine_dead", "exited") else None
 
 
 def _nameless(label: str) -> bool:
@@ -445,11 +375,3 @@ def _nameless(label: str) -> bool:
 def _number(text: str) -> float | int:
     text = text.replace(",", "")
     return float(text) if "." in text else int(text)
-
-
-def _figure(text: str) -> float | int | str:
-    """A number where the text is one, else the text itself."""
-    try:
-        return _number(text)
-    except ValueError:
-        return text.strip()[:KEPT_TEXT]

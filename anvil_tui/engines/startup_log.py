@@ -10,19 +10,20 @@ from collections import deque
 from anvil_tui.engines.attempt import Attempt
 from anvil_tui.engines.dialects import llamacpp, sglang, trtllm, vllm
 from anvil_tui.engines.dialects.prefixes import plain
-from anvil_tui.engines.dialects.shapes import Dialect, Record
-from anvil_tui.records.startup_report import Source, StartupReport
-from anvil_tui.text import redact, sanitise
+from anvil_tui.engines.dialects.shapes import Dialect, Line, Record
+from anvil_tui.records.startup_report import StartupReport
 
 LINE_LIMIT = 65536
 """Bytes of a line that are read; the rest is only counted."""
-SOURCE_LIMIT = 1024
 KEPT_ATTEMPTS = 64
 """Reports of earlier attempts that are kept: the last ones. Their numbers go on."""
 
-DIALECTS: dict[str, Dialect] = {dialect.engine: dialect for dialect in (trtllm.DIALECT, sglang.DIALECT, llamacpp.DIALECT, vllm.DIALECT)}
+DIALECTS: dict[str, Dialect] = {
+    dialect.engine: dialect for dialect in (trtllm.DIALECT, sglang.DIALECT, llamacpp.DIALECT, vllm.DIALECT)
+}
 
 _LF = 0x0A
+
 
 class StartupLog:
     """A log that is fed in pieces of any size. Without an engine's name it is recognised from the log itself."""
@@ -117,14 +118,12 @@ class StartupLog:
     def _segment(self, raw: bytes, offset: int) -> None:
         if not self._waiting() and not any(word in raw for word in self._words):
             return
-        raw = redact(raw)[0]
-        text = plain(raw)
-        source = Source(line=self._line, offset=offset, text=sanitise(raw, SOURCE_LIMIT))
+        text, line = plain(raw), Line(self._line, offset, raw)
         if not self._recognised:
             self._recognise(text)
         for reader in self._readers:
             for record in reader.dialect.read(text):
-                reader.take(record, source, self._line, offset)
+                reader.take(record, line)
 
     def _recognise(self, text: str) -> None:
         for reader in self._readers:
@@ -142,14 +141,13 @@ class _Reader:
         self.earlier: deque[StartupReport] = deque(maxlen=KEPT_ATTEMPTS)
         self._first_line, self._first_offset = 1, 0
 
-    def take(self, record: Record, source: Source, line: int, offset: int) -> None:
+    def take(self, record: Record, line: Line) -> None:
         if self.attempt.opens(record):
-            self.attempt.finish()
-            self.attempt.superseded = True
-            self.earlier.append(self.report(line - 1, offset))
+            self.attempt.supersede()
+            self.earlier.append(self.report(line.number - 1, line.offset))
             self.attempt = Attempt(self.dialect, self.attempt.number + 1)
-            self._first_line, self._first_offset = line, offset
-        self.attempt.take(record, source)
+            self._first_line, self._first_offset = line.number, line.offset
+        self.attempt.take(record, line)
 
     def report(self, lines: int, size: int) -> StartupReport:
         """The open attempt's report, where the log has `lines` and `size` bytes so far."""

@@ -9,7 +9,9 @@ from anvil_tui.engines.dialects.shapes import NOBODY, Cause, Dialect, Echo, Reco
 
 SHAPES: tuple[Shape, ...] = (
     # --- beginning ---
-    Shape("all", r"(?:main: )?build(?:_info)?: ?={0,1} ?{engine_version:text}(?: with .*)?$", phase="args", means="begin"),
+    Shape(
+        "all", r"(?:main: )?build(?:_info)?: ?={0,1} ?{engine_version:text}(?: with .*)?$", phase="args", means="begin"
+    ),
     Shape("all", r".*?loading model(?:$| ')", phase="load_weights"),
     Shape("all", r"llama_model_loader: loaded meta data", phase="load_weights"),
     Shape("all", r"load_tensors: loading model tensors", phase="load_weights"),
@@ -33,7 +35,9 @@ SHAPES: tuple[Shape, ...] = (
     # --- context ---
     Shape("all", r"llama_\w+: n_ctx = {n_ctx}$", phase="context"),
     Shape("all", r"llama_\w+: n_ctx_(?:per_)?seq = {n_ctx_seq}$", phase="context"),
-    Shape("2025 ..", r"llama_\w+: n_ctx_(?:per_)?seq \({n_ctx_seq}\) [<>] n_ctx_train \({n_ctx_train}\)", phase="context"),
+    Shape(
+        "2025 ..", r"llama_\w+: n_ctx_(?:per_)?seq \({n_ctx_seq}\) [<>] n_ctx_train \({n_ctx_train}\)", phase="context"
+    ),
     Shape("all", r"llama_\w+: n_seq_max = {n_seq_max}$", phase="context"),
     Shape("all", r"llama_\w+: n_batch = {n_batch}$", phase="context"),
     Shape("all", r"llama_\w+: flash_attn = {flash_attn:word}$", phase="context"),
@@ -111,10 +115,8 @@ def read(text: str) -> list[Record]:
 
 
 WORDS = (
-    b"build", b"loading", b"model", b"load_tensors", b"iB", b"size", b"fit", b"breakdown", b"memory", b"n_ctx",
-    b"n_seq", b"n_batch", b"flash_attn", b"KV", b"cache", b"warming", b"listening", b"idle", b"loaded", b"cleaning",
-    b"rror", b"failed", b"bind", b"device", b"llama",
-    b"prompt", b"cache state",
+    b"KV", b"rror", b"iB", b"llama", b"model", b"memory", b"size", b"fit", b"listening", b"build", b"load_tensors",
+    b"idle", b"cleaning", b"bind", b"failed", b"prompt", b"cache state",
 )  # fmt: skip
 
 DIALECT = Dialect(

@@ -140,7 +140,9 @@ CAUSES = (
 
 ECHOES = (
     Echo("all", r"Scheduler hit an exception", kind="scheduler_died", announces=True),
-    Echo("all", r"Subprocess {process:word} .{0,80}?crashed with exit code {exit_code}", kind="scheduler_died", depth=2),
+    Echo(
+        "all", r"Subprocess {process:word} .{0,80}?crashed with exit code {exit_code}", kind="scheduler_died", depth=2
+    ),
     Echo("all", r"Initialization failed\. ", kind="engine_failed", depth=0),
     Echo("all", r"Received sigquit from a child process", kind="engine_failed", depth=0),
     Echo("all", r"Rank {rank} scheduler is dead", kind="scheduler_died"),
@@ -174,11 +176,9 @@ def _level(message: str) -> str:
 
 
 WORDS = (
-    b"GB", b"mem", b"KV", b"server_args", b"version", b"nccl", b"distributed", b"oading", b"Cache", b"cache",
-    b"memory", b"DSV4", b"DSv4", b"SWAKVPool", b"graph", b"batch", b"backend", b"max_total", b"timings", b"startup",
-    b"running", b"Started", b"shutdown", b"fired", b"rror", b"xception", b"NCCL", b"Watchdog", b"EADDR",
-    b"Subprocess", b"ailed", b"sigquit", b"dead", b"sglang",
-    b"Errno", b"DS",
+    b"KV", b"xception", b"rror", b"GB", b"graph", b"mem", b"distributed", b"nccl", b"sglang", b"oading", b"batch",
+    b"startup", b"server_args", b"version", b"Cache", b"DS", b"backend", b"max_total", b"Started", b"running",
+    b"fired", b"shutdown", b"Errno", b"Watchdog", b"EADDR", b"Subprocess", b"ailed", b"sigquit", b"dead",
 )  # fmt: skip
 
 DIALECT = Dialect(

@@ -3,7 +3,7 @@
 A row is written as the line looks, in regular-expression syntax, with placeholders for what is read:
 
     {kv_tokens}            a number, thousands separators allowed
-    {kv_cache_dtype:word}  text without blanks and commas
+    {kv_cache_dtype:word}  text without blanks, commas and quotes
     {model:text}           any text, as short as possible
     {sizes:list}           numbers in brackets
     {free:amount}          a number with its unit
@@ -19,9 +19,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
+
+from anvil_tui.records.startup_report import Source
+from anvil_tui.text import redact, sanitise
+
+SOURCE_LIMIT = 1024
+WORDS_LIMIT = 500
+"""Characters that a report keeps of a line, and of a fact or a failure's text."""
 
 Means = Literal["", "begin", "ready", "ended"]
 
@@ -30,7 +37,7 @@ NUMBER = r"-?\d[\d,]{0,17}(?:\.\d{1,12})?"
 
 _KINDS = {
     "": NUMBER,
-    "word": r"[^\s,;]{1,200}",
+    "word": r"[^\s,;'\"]{1,200}",
     "text": r".{1,400}?",
     "list": r"\[[\d, ]{0,4000}\]",
     "amount": NUMBER + r" ?(?:[KMGT]i?B|bytes)",
@@ -75,6 +82,8 @@ class Row(Struct, frozen=True, dict=True):
 
     versions: str
     template: str
+    wrapped: bool = False
+    """A long line, which a terminal may have broken into several."""
 
     @cached_property
     def literal(self) -> str:
@@ -110,8 +119,6 @@ class Shape(Row, frozen=True, dict=True, kw_only=True):
     """All figures read before were those of a trial that took no memory."""
     inside: tuple[str, ...] = ()
     """Further templates, each looked for anywhere in the message."""
-    wrapped: bool = False
-    """A long line, which a terminal may have broken into several."""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -186,6 +193,23 @@ class Record(Struct, frozen=True):
     level: str = ""
     at: str | None = None
     speaker: Speaker = NOBODY
+
+
+class Line(NamedTuple):
+    """Where a record stands in the log, and its bytes. Only what is kept of it pays for being made safe."""
+
+    number: int
+    offset: int
+    raw: bytes
+
+    def source(self) -> Source:
+        """The line as a report keeps it: secrets redacted, safe to show, of bounded length."""
+        return Source(line=self.number, offset=self.offset, text=sanitise(redact(self.raw)[0], SOURCE_LIMIT))
+
+
+def safe(text: str) -> str:
+    """Words of a log as a report keeps them."""
+    return sanitise(redact(text.strip()[: 2 * WORDS_LIMIT].encode("utf-8", "replace"))[0], WORDS_LIMIT)
 
 
 class Dialect(Struct, frozen=True):

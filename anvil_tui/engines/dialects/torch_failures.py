@@ -12,12 +12,14 @@ CUDA_OOM = (
         r"CUDA out of memory\. Tried to allocate {tried:amount}\. GPU {gpu} has a total capacity of {total:amount}"
         r" of which {free:amount} is free",
         kind="cuda_oom",
+        wrapped=True,
     ),
     Cause(
         "torch .. 2.0",
         r"CUDA out of memory\. Tried to allocate {tried:amount} \(GPU {gpu}; {total:amount} total capacity;"
         r".{0,80}?; {free:amount} free",
         kind="cuda_oom",
+        wrapped=True,
     ),
     Cause("torch", r"CUDA error: out of memory", kind="cuda_oom"),
 )

@@ -129,11 +129,9 @@ def read(text: str) -> list[Record]:
 
 
 WORDS = (
-    b"iB", b"GB", b"bytes", b"KV", b"kv", b"version", b"Config", b"weights", b"init", b"max_seq", b"max_tokens",
-    b"tokens", b"Mem", b"Peak", b"workspace", b"graph", b"Autotuner", b"Started", b"Engine", b"startup",
-    b"shutdown", b"Uvicorn", b"rror", b"xception", b"NCCL", b"Watchdog", b"EADDR", b"Executor", b"memory",
-    b"TensorRT", b"TRT-LLM", b"trtllm",
-    b"Errno",
+    b"rror", b"xception", b"GB", b"KV", b"iB", b"memory", b"max_seq", b"Mem", b"graph", b"version", b"Config",
+    b"weights", b"init", b"tokens", b"bytes", b"workspace", b"Autotuner", b"Started", b"Engine", b"startup",
+    b"Uvicorn", b"shutdown", b"Errno", b"Watchdog", b"EADDR", b"Executor", b"TensorRT", b"TRT-LLM",
 )  # fmt: skip
 
 DIALECT = Dialect(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from anvil_tui.engines.dialects.prefixes import is_bar, json_record, outer
-from anvil_tui.engines.dialects.shapes import NOBODY, UNKNOWN, Dialect, Record, Shape, Speaker
+from anvil_tui.engines.dialects.shapes import Dialect, Shape
 from anvil_tui.engines.dialects.torch_failures import is_exception
+from anvil_tui.engines.dialects.vllm_asides import ASIDES
 from anvil_tui.engines.dialects.vllm_failures import CAUSES, ECHOES
+from anvil_tui.engines.dialects.vllm_prefixes import HEADER, read, unnamed
 
 CONFIG = (
     r"\bmodel='{model:text}'",
@@ -83,7 +84,10 @@ SHAPES: tuple[Shape, ...] = (
         phase="compile",
     ),
     Shape(
-        "0.7 .. 0.32", r"(?:\[[^\]]*\] )?torch\.compile (?:takes|took) {compile_seconds} s in total", phase="compile"
+        "0.7 .. 0.32",
+        r"(?:\[[^\]]*\] )?torch\.compile (?:takes|took) {compile_seconds} s in total",
+        phase="compile",
+        adds=True,
     ),
     Shape("0.20 .. 0.32", r"(?:\[[^\]]*\] )?Initial profiling/warmup run took {profile_seconds} s", phase="profile"),
     # --- memory ---
@@ -198,12 +202,12 @@ SHAPES: tuple[Shape, ...] = (
         phase="graph_profile",
     ),
     # --- backends ---
+    Shape("0.10 .. 0.32", r"Using '?{moe_backend:word}'? (?:\w+ )?M[Oo][Ee] (?:LoRA )?backend"),
     Shape("0.12 .. 0.32", r"Using {attention_backend:word} attention backend out of potential backends"),
     Shape(
         "0.6 .. 0.32",
         r"Using (?:AttentionBackendEnum\.)?{attention_backend:text} (?:attention )?backend(?: on V1 engine)?\.$",
     ),
-    Shape("0.10 .. 0.32", r"Using '?{moe_backend:word}?'? (?:\w+ )?Mo[Ee] (?:LoRA )?backend"),
     # --- end of the start ---
     Shape(
         "0.7 .. 0.32",
@@ -237,109 +241,12 @@ SHAPES: tuple[Shape, ...] = (
     ),
 )
 
-_HEADER = re.compile(
-    r"\b(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<at>\d\d-\d\d \d\d:\d\d:\d\d)(?:[.,]\d{1,6})?"
-    r" (?:\[[^\]\s]{1,200}:\d{1,6}\]|[\w./-]{1,200}:\d{1,6}\]) ?"
-)
-_PROCESS = re.compile(
-    r"\((?:(?P<name>[A-Za-z][\w.-]{0,60}) )?(?:(?P<extra>rank=\d{1,5}|[A-Z]+\d{1,5}(?:[ _][A-Z]+\d{1,5})*) )?"
-    r"pid=(?P<pid>\d{1,10})(?:, ip=[^)\s]{1,60})?\) ?"
-)
-_RAY_REPEATED = re.compile(r" ?\[repeated \d+x across cluster\][^\n]*$")
-_TORCH_RANK = re.compile(r"\[rank(\d{1,5})\]: ?")
-_UVICORN = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL): +")
-
-
-def read(text: str) -> list[Record]:
-    """The records of one line: usually one; two where a progress bar without a newline stands in front."""
-    stamped, text = outer(text)
-    if (found := json_record(text)) is not None and "message" in found:
-        return _from_json(found)
-    header = _HEADER.search(text)
-    if header is None:
-        speaker, text = _speaker_at_start(text)
-        level = match["level"] if (match := _UVICORN.match(text)) else ""
-        return [Record(_RAY_REPEATED.sub("", text), level, stamped, speaker)]
-    speaker, before = _speaker_before(text[: header.start()])
-    message = _RAY_REPEATED.sub("", text[header.end() :])
-    record = Record(message, header["level"], stamped or header["at"], speaker)
-    return [Record(before, "", stamped), record] if is_bar(before) else [record]
-
-
-def _from_json(found: dict[str, object]) -> list[Record]:
-    """The records of a JSON log line: one for each line of its message."""
-    name, pid = str(found.get("vllm_process_name") or found.get("processName") or ""), str(found.get("process") or "")
-    level, at = str(found.get("levelname") or "INFO"), str(found.get("asctime") or "") or None
-    speaker = _speaker(name, "", pid)
-    return [Record(line, level, at, speaker) for line in str(found["message"]).splitlines() or [""]]
-
-
-def _speaker_at_start(text: str) -> tuple[Speaker, str]:
-    """Who wrote a line without a header, and the line behind the process prefixes."""
-    found = []
-    while match := _PROCESS.match(text):
-        found.append(match)
-        text = text[match.end() :].lstrip(" ")
-    speaker = _of(found)
-    while match := _TORCH_RANK.match(text):
-        speaker = Speaker(f"rank{match[1]}", "worker") if speaker is NOBODY else speaker
-        text = text[match.end() :]
-    return speaker, text
-
-
-def _speaker_before(area: str) -> tuple[Speaker, str]:
-    """Who wrote a line with a header, from what stands before it, and whatever else stands there."""
-    found: list[re.Match[str]] = []
-    for match in _PROCESS.finditer(area):
-        if found and area[found[-1].end() : match.start()].strip():
-            found = []
-        found.append(match)
-    if not found or is_bar(area[found[-1].end() :]):
-        return NOBODY, area
-    return _of(found), area[: found[0].start()]
-
-
-def _of(found: list[re.Match[str]]) -> Speaker:
-    """The process of a run of prefixes. Several are several processes that wrote at once, so nobody knows whose the
-    text is; but Ray puts its worker's prefix behind that of the driver which forwards the line."""
-    speakers = {(match["name"] or "", match["extra"] or "", match["pid"]): match for match in found}
-    if not speakers:
-        return NOBODY
-    name, extra, pid = list(speakers)[-1]
-    if len(speakers) > 1 and not (name.startswith("Ray") or not name):
-        return UNKNOWN
-    return _speaker(name, extra, pid)
-
-
-def _speaker(name: str, extra: str, pid: str) -> Speaker:
-    if name.startswith(("EngineCore", "DPEngineCore")):
-        return Speaker(name, "engine", pid)
-    if name.lower().startswith("apiserver"):
-        return Speaker(name, "api", pid)
-    if not name or name == "VllmWorkerProcess" or name.startswith("Ray"):
-        return Speaker(f"pid{pid}", "worker", pid)
-    if extra:
-        return Speaker(extra.replace("=", ""), "worker", pid)
-    if name.startswith("VllmWorker-"):
-        return Speaker(f"rank{name.removeprefix('VllmWorker-')}", "worker", pid)
-    if name.startswith("Worker"):
-        return Speaker(name.removeprefix("Worker_"), "worker", pid)
-    return Speaker(name, "other", pid)
-
-
-def unnamed(named: bool) -> Speaker:
-    """V0's driver, and V1's before 0.9, writes without a prefix; later every process has one, unless it got lost."""
-    return UNKNOWN if named else Speaker("driver")
-
-
 WORDS = (
-    b"iB", b"GB", b"MB", b"KV", b"kv_", b"blocks", b"oading", b"took", b"takes", b"version", b"args:", b"rror",
-    b"xception", b"NCCL", b"nccl", b"world", b"graph", b"backend", b"oncurrency", b"Chunked", b"Auto-fit",
-    b"max_model", b"model_len", b"startup", b"shutdown", b"Uvicorn", b"Started", b"Finished", b"Starting",
-    b"Initializing", b"failed", b"died", b"dead", b"Resolved", b"throughput", b"SpecDecoding", b"Watchdog",
-    b"EADDR", b"padding", b"block.", b"core", b"rocess", b"Dynamo", b"Error", b"allocated", b"memory", b"model",
-    b"trace",
-    b"compile", b"data type", b"attention", b"Graph", b"Errno",
+    b"rror", b"xception", b"GB", b"MB", b"KV", b"kv ", b"iB", b"memory", b"model", b"rocess", b"failed", b"died", b"took",
+    b"backend", b"version", b"args:", b"data type", b"world", b"nccl", b"Starting", b"takes", b"blocks",
+    b"Resolved", b"Chunked", b"Initializing", b"oading", b"Dynamo", b"compile", b"oncurrency", b"attention",
+    b"Graph", b"graph", b"startup", b"Uvicorn", b"shutdown", b"core", b"throughput", b"SpecDecoding", b"Errno",
+    b"Watchdog", b"EADDR", b"trace", b"dead",
 )  # fmt: skip
 
 DIALECT = Dialect(
@@ -348,15 +255,16 @@ DIALECT = Dialect(
     words=WORDS,
     hallmark=re.compile(
         # SGLang's log also holds such a line of the vLLM library.
-        _HEADER.pattern.removesuffix(" ?") + r" ?(?!Automatically detected platform|No platform detected)"
+        HEADER.pattern.removesuffix(" ?")
+        + r" ?(?!Automatically detected platform|No platform detected)"
         + r"|\((?:APIServer|EngineCore|Worker|VllmWorker|RayWorker(?:Wrapper|Vllm|Proc))\w*(?: [\w=]+)? pid=\d"
         r'|"vllm_process_name"|\bvLLM\b|/vllm/|\bvllm[.:]|max seq len \(\d+\)'
     ),
-    shapes=SHAPES,
+    shapes=(*SHAPES, *ASIDES),
     causes=CAUSES,
     echoes=ECHOES,
     measures=re.compile(
-        r"\d ?(?:[KMGT]iB|[KMGT]B|bytes)\b"
+        r"\d ?(?:[KMGT]iB|[MG]B)\b"
         r"|(?i:kv[ _]cache|gpu blocks|cache blocks|memory|cuda ?graph).{0,200}?\d ?(?:%|(?:tokens|blocks)\b)"
         r"|\d[\d,.]* (?:tokens|blocks)\b.{0,60}(?i:kv cache)"
         r"|(?i:kv cache)[^.]{0,60}[ =:]\d"

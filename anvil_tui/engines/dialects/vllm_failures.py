@@ -12,18 +12,21 @@ CAUSES = (
         r" KV cache is needed, which is larger than the available KV cache memory \({available_gib} Gi?B\)\."
         r" Based on the available memory, the estimated maximum model length is {estimated_max_len}\.",
         kind="kv_too_small",
+        wrapped=True,
     ),
     Cause(
         "V1 2025-01 ..",
         r"To serve at least one request with the (?:models's|model's) max seq len \({max_seq_len}\), \({needed_gib} Gi?B"
         r" KV cache is needed, which is larger than the available KV cache memory \({available_gib} Gi?B\)\. Try",
         kind="kv_too_small",
+        wrapped=True,
     ),
     Cause(
         "V0",
         r"The model's max seq len \({max_seq_len}\) is larger than the maximum number of tokens that can be stored in KV"
         r" cache \({kv_tokens}\)",
         kind="kv_too_small",
+        wrapped=True,
     ),
     Cause("all", r"No available memory for the cache blocks", kind="no_kv_memory"),
     Cause("2025-12 ..", r"Cannot auto-fit max_model_len", kind="no_kv_memory"),
@@ -32,18 +35,21 @@ CAUSES = (
         r"Free memory on device .{0,20}?\({free_gib}/{total_gib} GiB\) on startup is less than desired GPU memory"
         r" utilization \({utilization}, {desired_gib} GiB\)",
         kind="gpu_busy",
+        wrapped=True,
     ),
     Cause(
         "0.32",
         r"Free memory on device .{0,20}?\({free_gib}/{total_gib} GiB\) on startup is less than the engine's budget after"
         r" excluding external process's weights \({utilization}, {desired_gib} GiB\)",
         kind="gpu_busy",
+        wrapped=True,
     ),
     Cause(
         "0.7 .. 0.32",
         r"Error in memory profiling\. Initial free memory {initial_free_gib} GiB, current free memory"
         r" {current_free_gib} GiB",
         kind="gpu_busy",
+        wrapped=True,
     ),
     Cause("V0", r"Error in memory profiling\.", kind="gpu_busy"),
     Cause(
