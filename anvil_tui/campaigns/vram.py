@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 
 import msgspec
 
@@ -16,6 +17,7 @@ from anvil_tui.gpus.host import SpillWatch, spill_applies
 from anvil_tui.gpus.inventory import choose
 from anvil_tui.gpus.supervisor import SamplerChild
 from anvil_tui.lanes.profile import Lane
+from anvil_tui.locations import Locations
 from anvil_tui.records.events import AlarmRaised, SamplerFailed, SamplerStarted
 from anvil_tui.records.lane import RehearsalLaunch
 from anvil_tui.records.vram import (
@@ -33,6 +35,18 @@ MEASURING_HZ = 20.0
 _SYNC_SECONDS = 1.0
 _CALM_BYTES = 256 * MIB
 """An alarm can come again once free memory was this far above the reserve."""
+
+
+def sampler_of(lane: Lane, locations: Locations, hz: float, on_line: Callable[[SamplerLine], None]) -> SamplerChild:
+    """A sampler of the lane's GPUs, not started yet. The lane has a source; a rehearsal's GPUs are written down here."""
+    launch = lane.profile.launch
+    if not isinstance(launch, RehearsalLaunch):
+        return SamplerChild("nvml", hz, on_line)
+    timelines = locations.rehearsal
+    timelines.mkdir(parents=True, mode=0o700, exist_ok=True)
+    config = timelines / f"{lane.name}.gpus.json"
+    write_atomic(config, msgspec.json.encode(launch.gpus))
+    return SamplerChild("rehearsal", hz, on_line, config=config, timelines=timelines)
 
 
 class VramWatch:
@@ -63,18 +77,10 @@ class VramWatch:
             return None
         path = session.folder.path / "vram" / f"{lane.name}.jsonl"
         watch = cls(session, lane, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
-        launch = lane.profile.launch
-        if isinstance(launch, RehearsalLaunch):
-            timelines = session.locations.rehearsal
-            timelines.mkdir(parents=True, mode=0o700, exist_ok=True)
-            config = timelines / f"{lane.name}.gpus.json"
-            write_atomic(config, msgspec.json.encode(launch.gpus))
-            watch._child = SamplerChild(source, MEASURING_HZ, watch._take, config=config, timelines=timelines)
-        else:
-            watch._child = SamplerChild(source, MEASURING_HZ, watch._take)
-            if spill_applies():
-                watch._spill = SpillWatch()
-                await watch._spill.start()
+        watch._child = sampler_of(lane, session.locations, MEASURING_HZ, watch._take)
+        if not lane.rehearsal and spill_applies():
+            watch._spill = SpillWatch()
+            await watch._spill.start()
         first = await watch._child.start()
         if isinstance(first, Inventory):
             watch._gpus = choose(lane.profile.gpus.devices, first)
