@@ -43,7 +43,7 @@ _TOOLS = [
         },
     }
 ]
-_SYSTEM = "You are an assistant of a weather station and answer each question about weather with its tool. " * 400
+_SYSTEM = "You answer each question about the weather with the given tool. " * 400
 """About 5,000 tokens that all requests of a batch share."""
 
 Judge = Callable[[Exchanged], str | None]

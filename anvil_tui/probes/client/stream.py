@@ -118,6 +118,7 @@ class Stream:
         """Take the body of a server that answered in one piece although a stream was asked for."""
         self.streamed = False
         self.take(SseEvent(body, at_ns))
+        self.events = 0
 
     def _take_message(self, message: dict[str, Any], at_ns: int, *, named_error: bool) -> None:
         error = error_of(message, named_error=named_error)

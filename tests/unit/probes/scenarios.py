@@ -352,9 +352,9 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "end_token_in_finish_chunk": Scenario(
         script(
-            _counted((n + 1, "x") for n in range(5)),
-            [Step(350_000, "body", sse(chunk({"content": ""}, finish="stop", usage=usage(6))))],
-            ending(6, 350_000, finish=None),
+            _counted((n + 1, "x") for n in range(15)),
+            [Step(450_000, "body", sse(chunk({"content": ""}, finish="stop", usage=usage(16))))],
+            ending(16, 450_000, finish=None),
         )
     ),
     "usage_null": Scenario(
