@@ -20,48 +20,12 @@ Channel = Literal["reasoning", "content", "name", "arguments"]
 EFFORT = {"none": 0.0, "minimal": 0.25, "low": 0.5, "medium": 0.75, "high": 1.0, "xhigh": 1.5, "max": 2.0}
 """Reasoning at each effort, as a share of that at `high`."""
 
-_WORDS = tuple(
-    f" {word}"
-    for word in [
-        "the",
-        "a",
-        "one",
-        "next",
-        "value",
-        "function",
-        "list",
-        "result",
-        "step",
-        "so",
-        "then",
-        "we",
-        "check",
-        "that",
-        "it",
-        "returns",
-        "each",
-        "number",
-        "and",
-        "adds",
-        "input",
-        "output",
-        "first",
-        "last",
-        "both",
-        "small",
-        "simple",
-        "clear",
-        "given",
-        "holds",
-        "keeps",
-        "reads",
-        "writes",
-        "below",
-        "above",
-        "under",
-        "over",
-    ]
+_FILLER = (
+    "the a one next value function list result step so then we check that it returns each number and adds input output "
+    "first last both small simple clear given holds keeps reads writes below above under over"
 )
+_WORDS = tuple(f" {word}" for word in _FILLER.split())
+"""Each is one token, whatever stands beside it."""
 _SPREAD = 0.1
 """How far a natural length strays from its figure, as a share of it."""
 _INSTRUCTION = 2000
@@ -122,7 +86,7 @@ def _content(ask: Ask) -> str | None:
         return json.dumps(_instance(ask.schema, instruction), separators=(",", ":"))
     if ask.schema is not None or re.search(r"(?i)\bjson\b", instruction):
         return json.dumps(dict(_pairs(instruction)) or {"ok": True}, separators=(",", ":"))
-    if (code := _launch_code(ask.messages)) is not None and re.search(r"(?i)launch[ -]code", instruction):
+    if re.search(r"(?i)launch[ -]code", instruction) and (code := _launch_code(ask.messages)) is not None:
         return code
     if (exact := _exact(instruction)) is not None:
         return exact

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from random import Random
 from time import monotonic
@@ -150,6 +151,10 @@ class EngineCore:
         self._prefill_free = 0.0
         """When the prefills taken on so far are done."""
 
+    def totals(self) -> Counters:
+        """The counters as they stand now, apart from those that go on."""
+        return deepcopy(self.counters)
+
     def gauges(self) -> Gauges:
         """What runs and waits now, and how much of the KV cache is in use."""
         used = sum(self._in_kv(request) for request in self._running) / figures.kv_tokens(self._config)
@@ -172,8 +177,8 @@ class EngineCore:
             place = 0
             while place < len(steps):
                 await self._until(request.due + steps[place].at / self._scale)
-                late, ends = (monotonic() - request.due) * self._scale, []
-                while place < len(steps) and steps[place].at <= late:
+                now, ends = monotonic(), []
+                while place < len(steps) and request.due + steps[place].at / self._scale <= now:
                     ends.append(self._take(request, steps[place]))
                     place += 1
                 yield ends

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
-import psutil
 import uvicorn
 
+from anvil_tui.clock import start_ticks
 from anvil_tui.errors import AnvilError
 from anvil_tui.files import write_all
 from anvil_tui.records.rehearsal import EngineConfig
@@ -28,12 +28,15 @@ from anvil_tui.rehearsal import figures, startup_log
 from anvil_tui.rehearsal.api import application
 from anvil_tui.rehearsal.core import EngineCore
 from anvil_tui.rehearsal.memory import GpuMemory
-from anvil_tui.rehearsal.startup_log import Bar, Entry, written
+from anvil_tui.rehearsal.metrics import throughput
+from anvil_tui.rehearsal.startup_log import Bar, Entry, Line, written
+
+_STATS_SECONDS = 10.0
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one engine until it is told to stop; the exit code is that of a vLLM server."""
-    launched = time.monotonic() - (time.time() - psutil.Process().create_time())
+    launched = time.monotonic() - _age()
     parser = argparse.ArgumentParser(prog="python -m anvil_tui.rehearsal.engine", description=__doc__)
     parser.add_argument("--config", type=Path, required=True, help="JSON file of an EngineConfig")
     path: Path = parser.parse_args(argv).config
@@ -54,15 +57,12 @@ def run(config: EngineConfig, launched: float) -> int:
         try:
             listener.bind((config.host, config.port))
         except OSError as error:
-            write_all(
-                2, f"    sock.bind(addr)\nOSError: [Errno {error.errno}] {os.strerror(error.errno or 0)}\n".encode()
-            )
+            words = f"OSError: [Errno {error.errno}] {os.strerror(error.errno or 0)}"
+            write_all(2, f"    sock.bind(addr)\n{words}\n".encode())
             return 1
         memory = GpuMemory(config)
         _play(startup_log.opening(config), clock, memory)
-        free = [mib / figures.MIB_PER_GIB for mib in memory.free_mib()] or [figures.device_total(config)] * len(
-            figures.devices(config)
-        )
+        free = memory.free_gib()
         for rank, gib in enumerate(free):
             if gib < figures.desired(config):
                 _play(startup_log.too_little_memory(config, rank, gib), clock, memory)
@@ -70,6 +70,13 @@ def run(config: EngineConfig, launched: float) -> int:
         _play(startup_log.loading(config, free), clock, memory)
         asyncio.run(_serve(config, memory, listener))
     return 0
+
+
+def _age() -> float:
+    """Seconds since this process was started, its imports included."""
+    ticks = start_ticks(os.getpid())
+    assert ticks is not None, "this process runs"
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
 
 
 class _Clock:
@@ -89,8 +96,25 @@ def _play(script: Iterable[Entry], clock: _Clock, memory: GpuMemory) -> None:
         clock.wait_until(entry.at)
         if entry.held is not None:
             memory.hold(entry.held)
-        text = written(entry, os.getpid(), time.strftime("%m-%d %H:%M:%S"))
-        write_all(2 if isinstance(entry, Bar) else 1, text.encode())
+        _log(entry)
+
+
+def _log(entry: Entry) -> None:
+    """Write an entry at once, as the process's own logger does; progress bars go to stderr."""
+    text = written(entry, os.getpid(), time.strftime("%m-%d %H:%M:%S"))
+    write_all(2 if isinstance(entry, Bar) else 1, text.encode())
+
+
+async def _log_throughput(config: EngineConfig, core: EngineCore) -> None:
+    """Every ten of the profile's seconds one line on what was done in them, as long as something is."""
+    before = core.totals()
+    while True:
+        await asyncio.sleep(_STATS_SECONDS / config.engine.time_scale)
+        now = core.totals()
+        if now != before:
+            for where, message in throughput(before, now, core.gauges(), _STATS_SECONDS):
+                _log(Line(0.0, "APIServer", where, message))
+        before = now
 
 
 async def _serve(config: EngineConfig, memory: GpuMemory, listener: socket.socket) -> None:
@@ -99,7 +123,10 @@ async def _serve(config: EngineConfig, memory: GpuMemory, listener: socket.socke
     core = EngineCore(config, memory)
     server = _Server(uvicorn.Config(application(config, core), lifespan="on", timeout_graceful_shutdown=1))
 
+    stats = asyncio.ensure_future(_log_throughput(config, core))
+
     def stop() -> None:
+        stats.cancel()
         core.stop()
         server.should_exit = True
 

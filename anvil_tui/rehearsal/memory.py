@@ -45,10 +45,11 @@ class GpuMemory:
         self._writers = [TimelineWriter(path, config.lane) for path in paths]
         self._held = Held()
 
-    def free_mib(self) -> list[int]:
-        """Free memory of each GPU now, with every lane that holds some of it counted."""
-        pairs = zip(self._config.gpus, self._readers, strict=True)
-        return [gpu.total_mib - gpu.reserved_mib - gpu.host_mib - reader.load().mib for gpu, reader in pairs]
+    def free_gib(self) -> list[float]:
+        """Free memory of each rank's GPU now, with every lane that holds some of it counted."""
+        taken = [reader.load().mib for reader in self._readers] or [0] * len(figures.devices(self._config))
+        pairs = zip(figures.devices(self._config), taken, strict=True)
+        return [(gpu.total_mib - gpu.reserved_mib - gpu.host_mib - mib) / figures.MIB_PER_GIB for gpu, mib in pairs]
 
     def hold(self, held: Held) -> None:
         """Hold exactly `held` from now on. Writes nothing where nothing changed."""

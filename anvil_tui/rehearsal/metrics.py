@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import psutil
@@ -48,6 +49,33 @@ class Gauges:
     waiting: int
     kv_usage: float
     """Share of the KV cache in use, 0 to 1."""
+
+
+def throughput(before: Counters, now: Counters, gauges: Gauges, seconds: float) -> Iterator[tuple[str, str]]:
+    """The engine's own log lines over `seconds`, each with the source file that vLLM names beside it."""
+    prompt = (now.prompt_tokens - before.prompt_tokens) / seconds
+    generated = (now.generation_tokens - before.generation_tokens) / seconds
+    hits = now.prefix_hits / now.prefix_queries if now.prefix_queries else 0.0
+    yield (
+        "loggers.py:314",
+        f"Engine 000: Avg prompt throughput: {prompt:.1f} tokens/s, "
+        f"Avg generation throughput: {generated:.1f} tokens/s, "
+        f"Running: {gauges.running} reqs, Waiting: {gauges.waiting} reqs, GPU KV cache usage: {gauges.kv_usage:.1%}, "
+        f"Prefix cache hit rate: {hits:.1%}",
+    )
+    drafts = now.drafts - before.drafts
+    if drafts:
+        drafted = drafts * now.drafted_positions
+        taken = [after - earlier for after, earlier in zip(now.accepted, before.accepted, strict=True)]
+        shares = ", ".join(f"{count / drafts:.3f}" for count in taken)
+        yield (
+            "metrics.py:125",
+            f"SpecDecoding metrics: Mean acceptance length: {1 + sum(taken) / drafts:.2f}, "
+            f"Accepted throughput: {sum(taken) / seconds:.2f} tokens/s, "
+            f"Drafted throughput: {drafted / seconds:.2f} tokens/s, "
+            f"Accepted: {sum(taken)} tokens, Drafted: {drafted} tokens, Per-position acceptance rate: {shares}, "
+            f"Avg Draft acceptance rate: {sum(taken) / drafted:.1%}",
+        )
 
 
 def exposition(config: EngineConfig, counters: Counters, gauges: Gauges) -> str:

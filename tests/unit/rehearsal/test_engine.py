@@ -235,6 +235,12 @@ def test_counters_follow_the_requests(engine: Engine) -> None:
     assert "process_start_time_seconds " in text
 
 
+def test_the_log_tells_what_was_done(engine: Engine) -> None:
+    chat(engine, "Count me in the log, too.")
+    until(lambda: "Engine 000: Avg prompt throughput: " in engine.log.read_text(), "the log tells the throughput")
+    until(lambda: "Per-position acceptance rate: " in engine.log.read_text(), "the log tells the acceptance")
+
+
 def test_a_client_that_hangs_up_ends_its_request(engine: Engine) -> None:
     aborted = 'request_success_total{engine="0",model_name="rehearsal-small",finished_reason="abort"}'
 
@@ -364,7 +370,12 @@ def test_sigterm_ends_open_answers_and_exits_0(own: Engine) -> None:
     assert data[-1] == "data: [DONE]"
     assert own.process.wait(DEADLINE_S) == 0
     assert held(own) == 0
-    assert own.log.read_text().splitlines()[-4].endswith("Shutting down")
+    assert [line.split(None, 1)[1] for line in own.log.read_text().splitlines()[-4:]] == [
+        "Shutting down",
+        "Waiting for application shutdown.",
+        "Application shutdown complete.",
+        f"Finished server process [{own.process.pid}]",
+    ]
 
 
 def test_a_killed_engine_gives_its_memory_back(own: Engine) -> None:
