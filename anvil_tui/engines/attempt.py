@@ -208,7 +208,8 @@ class Attempt:
             else:
                 name, _, part = name.removesuffix("_2").partition("__")
                 figure = Figure(value=_number(text), source=source, shape=shape.name)
-                self._keep(name, self._key(name, part, device, record.speaker), figure, shape)
+                key = self._key(name, part, device, record.speaker)
+                self._keep(name, key, figure, shape, anyones=record.speaker is UNKNOWN)
                 seconds = float(figure.value) if name.endswith("seconds") else seconds
         if shape.phase:
             self._reach(shape.phase, record, source, seconds)
@@ -216,7 +217,10 @@ class Attempt:
             self._ready = True
             if self.dialect.survives:
                 self._post_mortem.survived()
-        self._ended = self._ended or shape.means == "ended"
+        elif shape.means == "stopping":
+            self._post_mortem.told_to_stop()
+        elif shape.means == "ended":
+            self._ended = True
         if shape.counts:
             said = self._facts.get(shape.counts)
             times = 1 + (int(said.value) if said else 0)
@@ -248,7 +252,7 @@ class Attempt:
             return first if others and first.startswith("DP") else ""
         return ""
 
-    def _keep(self, name: str, key: str, figure: Figure, shape: Shape) -> None:
+    def _keep(self, name: str, key: str, figure: Figure, shape: Shape, *, anyones: bool) -> None:
         kept, strength = self._figures.setdefault(name, {}), shape.strength
         known = kept.get(key)
         if known is None:
@@ -257,11 +261,11 @@ class Attempt:
         elif shape.adds and strength == known.strength and name not in NEVER_ADDED:
             total = round(known.figure.value + figure.value, 6)
             also = known.figure.also
-            if figure.source != known.figure.source and len(also) < KEPT_UNREAD:
+            if figure.source not in (known.figure.source, *also) and len(also) < KEPT_UNREAD:
                 also = (*also, figure.source)
             summed = Figure(value=total, source=known.figure.source, shape=figure.shape, also=also)
             kept[key] = _Ranked(strength, summed)
-        elif key == UNKNOWN.label and name in RANKED:
+        elif anyones and name in RANKED:
             self._keep_beside(kept, figure, strength)
         elif strength > known.strength or (strength == known.strength and name not in FIRST):
             kept[key] = _Ranked(strength, figure)
@@ -280,6 +284,8 @@ class Attempt:
         """What the attempt says so far; `lines` and `size` count what was read of it."""
         names = self._names()
         ranked = {name: self._ranked(name, names) for name in RANKED}
+        buffers = self._ranked("kv_buffer_mib", names).items()
+        ranked["kv_pool_gib"] = ranked["kv_pool_gib"] or {device: _in_gib(figure) for device, figure in buffers}
         failure = self._failure()
         report = StartupReport(
             engine=self.dialect.engine,
@@ -370,6 +376,10 @@ class Attempt:
 
 def _nameless(label: str) -> bool:
     return label in ("driver", "") or label.startswith(("pid", "?"))
+
+
+def _in_gib(figure: Figure) -> Figure:
+    return structs.replace(figure, value=figure.value / 1024)
 
 
 def _number(text: str) -> float | int:

@@ -22,6 +22,7 @@ class PostMortem:
         self._echo: tuple[int, Failure] | None = None
         self._thrown: dict[str, Failure] = {}
         self._announced = False
+        self._stopping = False
         self._exit: tuple[int | None, bool] | None = None
 
     @property
@@ -35,7 +36,7 @@ class PostMortem:
             if match := cause.pattern.search(record.message):
                 self._blame(cause, match.groupdict(), record, line)
                 return True
-        return record.level not in _CALM and self._echoed(record, line)
+        return record.level not in _CALM and not self._stopping and self._echoed(record, line)
 
     def unfinished(self, record: Record) -> bool:
         """Whether the record begins like a long cause, whose rest a terminal may have put on the next lines."""
@@ -55,7 +56,7 @@ class PostMortem:
         While the server goes on, an exception of its own is a request's; after an echo, it is that of a parent whose
         child died.
         """
-        if record.level in _CALM or not self._dialect.is_exception(record.message):
+        if self._stopping or record.level in _CALM or not self._dialect.is_exception(record.message):
             return False
         role = record.speaker.role
         if self._announced:
@@ -68,6 +69,10 @@ class PostMortem:
     def survived(self) -> None:
         """The engine became ready after all: it had retried with less."""
         self._cause = self._echo = None
+
+    def told_to_stop(self) -> None:
+        """A signal reached the server: that its parts die now is no failure of theirs."""
+        self._stopping = True
 
     def exited(self, code: int | None, asked: bool) -> None:
         """The process is gone."""
@@ -99,7 +104,7 @@ class PostMortem:
         return Failure(kind="exited", message=f"ended {when}: {how}", source=last_word, figures=figures)
 
     def _causes(self, record: Record) -> list[Cause]:
-        calm = record.level in _CALM
+        calm = self._stopping or record.level in _CALM
         return [cause for cause in self._dialect.causes if not calm or cause.level == "any"]
 
     def _blame(self, cause: Cause, groups: dict[str, str | None], record: Record, line: Line) -> None:

@@ -9,9 +9,7 @@ from anvil_tui.engines.dialects.shapes import NOBODY, Cause, Dialect, Echo, Reco
 
 SHAPES: tuple[Shape, ...] = (
     # --- beginning ---
-    Shape(
-        "all", r"(?:main: )?build(?:_info)?: ?={0,1} ?{engine_version:text}(?: with .*)?$", phase="args", means="begin"
-    ),
+    Shape("all", r"(?:main: )?build(?:_info)?(?:: | = ){engine_version:text}(?: with .*)?$", phase="args", means="begin"),
     Shape("all", r".*?loading model(?:$| ')", phase="load_weights"),
     Shape("all", r"llama_model_loader: loaded meta data", phase="load_weights"),
     Shape("all", r"load_tensors: loading model tensors", phase="load_weights"),

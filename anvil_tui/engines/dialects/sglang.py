@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from anvil_tui.engines.dialects.prefixes import is_bar, outer
-from anvil_tui.engines.dialects.shapes import NOBODY, UNKNOWN, Cause, Dialect, Echo, Record, Shape, Speaker
+from anvil_tui.engines.dialects.shapes import NOBODY, SOLE, Cause, Dialect, Echo, Record, Shape, Speaker
 from anvil_tui.engines.dialects.torch_failures import CUDA_OOM, TORCH, is_exception
 
 ARGUMENTS = (
@@ -124,9 +124,11 @@ SHAPES: tuple[Shape, ...] = (
     Shape("all", r"(?:INFO: +)?Uvicorn running on \S+", phase="api"),
     Shape("all", r"(?:INFO: +)?Application startup complete", phase="api"),
     Shape("all", r"The server is fired up and ready to roll!", phase="ready", means="ready"),
+    Shape("2025 ..", r"SIGTERM received\.", means="stopping"),
     Shape("all", r"(?:INFO: +)?Application shutdown complete", means="ended"),
     # --- while it runs ---
     Shape("all", r"(?:Prefill|Decode) batch[ ,.\[]"),
+    Shape("all", r"(?:Receive|Finish): obj="),
 )
 
 CAUSES = (
@@ -164,8 +166,7 @@ def read(text: str) -> list[Record]:
     label = (header["ranks"] or header["only"] or "").strip()
     speaker = Speaker(label, "worker") if label else NOBODY
     message = text[header.end() :]
-    level = _level(message) or ("" if is_exception(message) or "exception" in message else "INFO")
-    record = Record(message, level, stamped or header["at"], speaker)
+    record = Record(message, _level(message), stamped or header["at"], speaker)
     before = text[: header.start()]
     return [Record(before, "", stamped), record] if before else [record]
 
@@ -178,7 +179,7 @@ def _level(message: str) -> str:
 WORDS = (
     b"KV", b"xception", b"rror", b"GB", b"graph", b"mem", b"distributed", b"nccl", b"sglang", b"oading", b"batch",
     b"startup", b"server_args", b"version", b"Cache", b"DS", b"backend", b"max_total", b"Started", b"running",
-    b"fired", b"shutdown", b"Errno", b"Watchdog", b"EADDR", b"Subprocess", b"ailed", b"sigquit", b"dead",
+    b"fired", b"shutdown", b"Errno", b"obj=", b"SIGTERM", b"Watchdog", b"EADDR", b"Subprocess", b"ailed", b"sigquit", b"dead",
 )  # fmt: skip
 
 DIALECT = Dialect(
@@ -196,6 +197,6 @@ DIALECT = Dialect(
         r"\d ?[KMGT]i?B\b|\bmem(?:ory)?(?: usage)?=\d|(?i:kv cache)[^.]{0,60}[ =:]\d|#tokens: \d|num_tokens=\d"
     ),
     is_exception=is_exception,
-    unnamed=lambda named: UNKNOWN,
+    unnamed=lambda named: SOLE,
     bare=True,
 )

@@ -30,9 +30,9 @@ SOURCE_LIMIT = 1024
 WORDS_LIMIT = 500
 """Characters that a report keeps of a line, and of a fact or a failure's text."""
 
-Means = Literal["", "begin", "ready", "ended"]
+Means = Literal["", "begin", "ready", "stopping", "ended"]
 
-NUMBER = r"-?\d[\d,]{0,17}(?:\.\d{1,12})?"
+NUMBER = r"-?(?:\d{1,3}(?:,\d{3}){1,5}|\d{1,18})(?:\.\d{1,12})?"
 """At most 18 digits, so that every whole number fits in 64 bits."""
 
 _KINDS = {
@@ -47,7 +47,10 @@ _PLACEHOLDER = re.compile(r"\{(?P<name>[a-z_0-9]*)(?::(?P<kind>word|text|list|am
 
 
 def compiled(template: str, *, spaces: str) -> re.Pattern[str]:
-    """The pattern of a template. `spaces` replaces each blank; `\\s*` reads text that a terminal wrapped."""
+    """The pattern of a template. `spaces` stands for each blank; `\\s*` reads text that a terminal wrapped."""
+
+    def blanks(text: str) -> str:
+        return re.sub(r" ([?*]?)", lambda match: r"\s*" if match[1] else spaces, text)
 
     def expand(match: re.Match[str]) -> str:
         pattern = _KINDS[match["kind"] or ""]
@@ -56,9 +59,9 @@ def compiled(template: str, *, spaces: str) -> re.Pattern[str]:
     parts: list[str] = []
     end = 0
     for match in _PLACEHOLDER.finditer(template):
-        parts += [template[end : match.start()].replace(" ", spaces), expand(match)]
+        parts += [blanks(template[end : match.start()]), expand(match)]
         end = match.end()
-    parts.append(template[end:].replace(" ", spaces))
+    parts.append(blanks(template[end:]))
     return re.compile("".join(parts), re.DOTALL)
 
 
@@ -108,7 +111,7 @@ class Shape(Row, frozen=True, dict=True, kw_only=True):
     phase: str = ""
     """The phase of a start that the line belongs to."""
     means: Means = ""
-    """`begin` opens an attempt, `ready`: the server answers, `ended`: it shut down."""
+    """`begin` opens an attempt, `ready`: the server answers, `stopping`: a signal told it to end, `ended`: it did."""
     counts: str = ""
     """The fact that counts how often the line was said."""
     strength: int = 0
@@ -184,6 +187,9 @@ class Speaker(Struct, frozen=True):
 
 NOBODY = Speaker("")
 UNKNOWN = Speaker("?")
+"""One of several processes, and nobody can tell which."""
+SOLE = Speaker("?")
+"""An engine names no rank where it runs on one GPU."""
 
 
 class Record(Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from anvil_tui.engines.dialects.prefixes import outer
-from anvil_tui.engines.dialects.shapes import NOBODY, UNKNOWN, Cause, Dialect, Echo, Record, Shape, Speaker
+from anvil_tui.engines.dialects.shapes import NOBODY, SOLE, Cause, Dialect, Echo, Record, Shape, Speaker
 from anvil_tui.engines.dialects.torch_failures import CUDA_OOM, TORCH, is_exception
 
 CONFIG = (
@@ -144,5 +144,5 @@ DIALECT = Dialect(
     echoes=ECHOES,
     measures=re.compile(r"\d ?(?:[KMGT]i?B|bytes)\b|(?i:kv ?cache)[^.]{0,60}[ =:(]\d|\d tokens\b"),
     is_exception=is_exception,
-    unnamed=lambda named: UNKNOWN,
+    unnamed=lambda named: SOLE,
 )

@@ -220,6 +220,7 @@ SHAPES: tuple[Shape, ...] = (
     Shape("all", r"(?:INFO: +)?Started server process", phase="api"),
     Shape("all", r"(?:INFO: +)?Application startup complete", phase="ready", means="ready"),
     Shape("all", r"(?:INFO: +)?Uvicorn running on \S+", phase="ready", means="ready"),
+    Shape("0.32", r"\[shutdown\] API server: shutdown triggered", means="stopping"),
     Shape("all", r"(?:INFO: +)?Application shutdown complete", means="ended"),
     Shape("all", r"(?:INFO: +)?Finished server process", means="ended"),
     # --- while it runs ---

@@ -186,7 +186,11 @@ def test_the_rank_that_ran_out_of_memory_beats_the_ranks_that_lost_it() -> None:
             "worker_died",
             {"exit_code": -9, "worker": "VllmWorker-1"},
         ),
-        ("ERROR 10-05 10:00:01 client.py:1] MQLLMEngine is already dead, terminating server process\n", "engine_dead", {}),
+        (
+            "ERROR 10-05 10:00:01 client.py:1] MQLLMEngine is already dead, terminating server process\n",
+            "engine_dead",
+            {},
+        ),
         ("ERROR 10-05 10:00:01 client.py:1] Engine process (pid 77) died.\n", "engine_dead", {"pid": 77}),
         (
             "(EngineCore pid=2) ERROR 10-05 10:00:01 [core.py:1] EngineCore encountered a fatal error.\n"
@@ -236,7 +240,9 @@ def test_a_log_without_an_end_says_where_it_ended() -> None:
 
 def test_an_uncaught_exception_counts_once_the_log_is_whole() -> None:
     reader = StartupLog("vllm")
-    reader.feed(f"{INFO}vLLM is using nccl==2.28\nTraceback (most recent call last):\nImportError: no kernel\n".encode())
+    reader.feed(
+        f"{INFO}vLLM is using nccl==2.28\nTraceback (most recent call last):\nImportError: no kernel\n".encode()
+    )
     assert reader.report().state == "loading"
     reader.finish()
     assert reader.report().state == "failed"

@@ -59,7 +59,10 @@ AVAILABLE = "Available KV cache memory: 45.83 GiB"
             f"(Worker_TP0 pid=5) {HEAD}{AVAILABLE}",
             "TP0",
         ),
-        (f"Loading safetensors checkpoint shards:  27% Completed | 4/15 [00:01<00:04,  2.9it/s]{HEAD}{AVAILABLE}", "driver"),
+        (
+            f"Loading safetensors checkpoint shards:  27% Completed | 4/15 [00:01<00:04,  2.9it/s]{HEAD}{AVAILABLE}",
+            "driver",
+        ),
         # JSON mode
         (
             '{"asctime": "2026-12-01 03:40:43,123", "levelname": "INFO", "name": "vllm.v1", "processName": "Worker-0",'
@@ -137,7 +140,9 @@ def test_each_part_between_carriage_returns_is_a_line_of_its_own() -> None:
 
 
 def test_time_of_a_phase_is_the_logs_own() -> None:
-    found = report(f"2026-07-17T12:38:51.397694046Z (EngineCore pid=1) {HEAD}{AVAILABLE}\n{HEAD}vLLM is using nccl==2.1")
+    found = report(
+        f"2026-07-17T12:38:51.397694046Z (EngineCore pid=1) {HEAD}{AVAILABLE}\n{HEAD}vLLM is using nccl==2.1"
+    )
     assert [phase.at for phase in found.phases] == ["2026-07-17T12:38:51.397694046Z", "10-05 10:04:21"]
 
 
