@@ -62,7 +62,7 @@ def start_runner(folder: CampaignFolder, locations: Locations) -> subprocess.Pop
 
     The journal's lock is taken here and inherited, so that the campaign is never seen without a writer in between.
     """
-    if folder.sealed:
+    if folder.closed:
         raise CannotRun(f"{folder.id} is sealed; nothing is ever added to it but signatures")
     lock = take_lock(folder.journal)
     try:

@@ -24,7 +24,7 @@ def decide(folder: CampaignFolder, text: bytes, source: str) -> str:
         text.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadInput(source, Fault(f"byte {error.start}", "not UTF-8", "UTF-8 text")) from None
-    if folder.sealed:
+    if folder.closed:
         raise CannotRun(f"{folder.id} is sealed; a decision belongs in it before that")
     with Journal.take(folder.journal) as journal:
         number, name = 1, "decision.txt"

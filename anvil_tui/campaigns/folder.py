@@ -60,7 +60,19 @@ class CampaignFolder:
 
     @property
     def sealed(self) -> bool:
+        """Whether the list of hashes stands. `closed` is what a writer must ask."""
         return self.sums.exists()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the journal has its last line: sealed, or a sealing that was cut off and can only be completed."""
+        return self.sealed or b'"kind":"sealed"' in self._last_line()
+
+    def _last_line(self) -> bytes:
+        try:
+            return self.journal.read_bytes().rstrip(b"\n").rpartition(b"\n")[2]
+        except FileNotFoundError:
+            return b""
 
     def running(self) -> bool:
         """Whether a writer holds the journal now: a runner, or for a moment a verb."""

@@ -24,7 +24,8 @@ from anvil_tui.campaigns.interrupts import Interrupt
 from anvil_tui.campaigns.journal import Journal, read_journal
 from anvil_tui.campaigns.ladder import climb
 from anvil_tui.campaigns.load import Load, take_load, watch_load
-from anvil_tui.campaigns.session import Session, relative
+from anvil_tui.campaigns.recovery import open_runs, recover
+from anvil_tui.campaigns.session import Session
 from anvil_tui.campaigns.vram import VramWatch
 from anvil_tui.clock import ProcessIdentity
 from anvil_tui.errors import AnvilError, CannotRun
@@ -36,9 +37,7 @@ from anvil_tui.records.events import (
     CampaignPlanned,
     Ending,
     Event,
-    Recovered,
     RunFinished,
-    RunInterrupted,
     RunnerEnded,
     RunnerStarted,
     RunStarted,
@@ -84,6 +83,7 @@ async def _run(session: Session) -> int:
     if session.plan.seal:
         # The verb that asked for it checked that a key is at hand; what fails here is told by what is missing.
         key = sealing.choose_key(session.locations, unattended=True)
+        _let_go_of_runner_log()
         sealing.seal_held(session.folder, session.journal)
         sealing.sign_campaign(session.folder, key, None)
     return code
@@ -91,7 +91,6 @@ async def _run(session: Session) -> int:
 
 def _begin(session: Session, earlier: list[Event]) -> None:
     """Say who writes now, and what an earlier writer left open."""
-    journal = session.journal
     resumed = any(isinstance(event, RunnerStarted) for event in earlier)
     own = ProcessIdentity.own()
     session.event(
@@ -105,19 +104,7 @@ def _begin(session: Session, earlier: list[Event]) -> None:
         )
     )
     if resumed:
-        open_runs = open_in(earlier)
-        for run in open_runs:
-            session.event(RunInterrupted(run=run, words="its runner died while it was measured"))
-        torn = journal.torn
-        session.event(
-            Recovered(
-                torn_bytes=torn.bytes if torn else 0,
-                torn_sha256=torn.sha256 if torn else None,
-                kept_as=torn.kept_as if torn else None,
-                interrupted_runs=open_runs,
-                found_after_crash=_unnamed(session, earlier),
-            )
-        )
+        recover(session.folder, session.journal, earlier)
     if not any(isinstance(event, CampaignPlanned) for event in earlier):
         plan = session.plan
         sha256 = hashlib.sha256((session.folder.path / "plan.json").read_bytes()).hexdigest()
@@ -130,20 +117,6 @@ def _begin(session: Session, earlier: list[Event]) -> None:
                 rehearsal=plan.rehearsal,
             )
         )
-
-
-def open_in(earlier: list[Event]) -> tuple[str, ...]:
-    """Runs that were started and have no end."""
-    started = [event.run for event in earlier if isinstance(event, RunStarted)]
-    ended = {event.run for event in earlier if isinstance(event, RunFinished | RunInterrupted)}
-    return tuple(run for run in started if run not in ended)
-
-
-def _unnamed(session: Session, earlier: list[Event]) -> tuple[str, ...]:
-    """Whole artifacts on disk that no event names: their writer died between writing and saying so."""
-    named = {event.path for event in earlier if isinstance(event, RunFinished | RunInterrupted)}
-    found = (relative(session.folder, path) for path in sorted((session.folder.path / "runs").glob("*.json")))
-    return tuple(path for path in found if path not in named)
 
 
 async def _campaign(session: Session, earlier: list[Event]) -> tuple[Ending, str, int]:
@@ -193,7 +166,7 @@ async def _measure(
         with contextlib.suppress(asyncio.CancelledError):
             await watching
     passed = (
-        passed and all(event.passed for event in earlier if isinstance(event, RunFinished)) and not open_in(earlier)
+        passed and all(event.passed for event in earlier if isinstance(event, RunFinished)) and not open_runs(earlier)
     )
     words = f"the ladder on {lane.name} is done: " + ("every rung passed" if passed else "not every rung passed")
     return "complete", words, exit_codes.GOOD if passed else exit_codes.CHECK_FAILED
@@ -206,6 +179,14 @@ def startup_words(load: Load) -> str:
     how = "is up" if seconds is None else f"came up in {seconds:.1f} s"
     length = load.answer.max_model_len
     return f"{load.lane.name} {how}" + (f" with max_model_len {length:,}" if length is not None else "")
+
+
+def _let_go_of_runner_log() -> None:
+    """From here on nothing may be printed: `runner.log` becomes part of what is sealed."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for fd in (1, 2):
+        os.dup2(nowhere, fd)
+    os.close(nowhere)
 
 
 def _log_size(load: Load) -> int | None:

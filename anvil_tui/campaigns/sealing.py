@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from anvil_tui.bundles import keys, seal, sign, trust
 from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.journal import Journal
+from anvil_tui.campaigns.journal import Journal, read_journal
+from anvil_tui.campaigns.recovery import open_runs, recover, unnamed_artifacts
 from anvil_tui.errors import CannotRun
 from anvil_tui.locations import Locations
 from anvil_tui.records.bundle import SealReport, SigningKey, SignReport
+from anvil_tui.records.events import Sealed
 
 
 def seal_campaign(folder: CampaignFolder) -> SealReport:
@@ -15,6 +17,10 @@ def seal_campaign(folder: CampaignFolder) -> SealReport:
     if folder.sealed:
         raise CannotRun(f"{folder.id} is sealed already; a sealed campaign is never changed")
     with Journal.take(folder.journal) as journal:
+        earlier = [event for _, event in read_journal(folder.journal) if event is not None]
+        closed = any(isinstance(event, Sealed) for event in earlier)
+        if not closed and (journal.torn or open_runs(earlier) or unnamed_artifacts(folder, earlier)):
+            recover(folder, journal, earlier)
         return seal_held(folder, journal)
 
 

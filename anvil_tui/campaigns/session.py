@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import os
 import shutil
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -141,8 +140,3 @@ class Session:
                 self.interrupts.strike(Interrupt("disk_full", words))
                 return
             await asyncio.sleep(1.0)
-
-
-def relative(folder: CampaignFolder, path: Path) -> str:
-    """A path as the journal names it: relative to the campaign folder."""
-    return str(path.relative_to(folder.path))

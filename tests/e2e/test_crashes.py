@@ -183,3 +183,35 @@ def test_a_runner_that_does_not_answer_is_told_by_a_signal(bench: Bench) -> None
     stop.communicate(timeout=20)
     verb.communicate(timeout=20)
     assert bench.view(folder).ending == "stopped"
+
+
+def test_an_interrupted_campaign_is_sealed_as_such(bench: Bench) -> None:
+    lane = bench.rehearsal("slow", **SLOW)
+    verb = bench.start("ladder", lane, "--targets", "1500,9000", "--up")
+    folder = bench.wait_in_rung()
+    until(lambda: bench.view(folder).runs[-1].target_tokens == 9000, 30, "the second rung")
+    _kill(bench, "anvil_tui.campaigns.runner")
+    verb.communicate(timeout=30)
+    with folder.journal.open("ab") as journal:
+        journal.write(b'{"seq":99,"torn')
+    bench.good("seal", folder.id)
+    manifest = json.loads((folder.path / "MANIFEST.json").read_bytes())
+    assert manifest["status"] == "interrupted"
+    assert [run["state"] for run in manifest["runs"]] == ["ok", "interrupted"]
+    bench.good("keys", "--create", "op@lab", "--no-passphrase")
+    bench.good("sign", folder.id)
+    bench.good("verify", folder.id)
+
+
+def test_a_sealing_that_was_cut_off_can_only_be_completed(bench: Bench) -> None:
+    lane = bench.rehearsal("practice")
+    bench.good("ladder", lane, "--targets", "1500", "--up")
+    folder = bench.last
+    bench.good("seal", folder.id)
+    folder.sums.unlink()
+    assert "sealed" in bench.run("resume", folder.id).stderr
+    text = bench.root / "text"
+    text.write_text("too late")
+    assert "sealed" in bench.run("decide", folder.id, "--text", str(text)).stderr
+    bench.good("seal", folder.id)
+    assert bench.run("verify", folder.id).returncode == 3

@@ -9,14 +9,14 @@ import pytest
 from anvil_tui.campaigns.interrupts import Interrupt, Interrupts
 
 
-def test_an_interrupt_cancels_what_is_awaited() -> None:
+def test_an_interrupt_ends_the_waiting_and_leaves_the_awaited_to_its_owner() -> None:
     async def run() -> None:
         interrupts = Interrupts()
         waiting = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().call_soon(interrupts.strike, Interrupt("stop_now", "asked"))
         with pytest.raises(Interrupt, match="asked"):
             await interrupts.until(waiting)
-        assert waiting.cancelled()
+        assert not waiting.done()
 
     asyncio.run(run())
 

@@ -91,7 +91,15 @@ def test_unknown_kinds_and_fields_are_kept_and_counted(tmp_path: Path) -> None:
     with Journal.take(path) as journal:
         journal.append(RunSkipped(what="rung", target_tokens=5, words="known"))
     line = path.read_bytes().rstrip(b"\n")
-    later = {"seq": 1, "prev": hashlib.sha256(line).hexdigest(), "t": "t", "mono_us": 1, "kind": "from_the_future", "body": {}, "x": 1}
+    later = {
+        "seq": 1,
+        "prev": hashlib.sha256(line).hexdigest(),
+        "t": "t",
+        "mono_us": 1,
+        "kind": "from_the_future",
+        "body": {},
+        "x": 1,
+    }
     more = {**later, "seq": 2, "kind": "asked", "body": {"request": "1", "ask": "dance", "extra": True}}
     encoded = json.dumps(later).encode()
     more["prev"] = hashlib.sha256(encoded).hexdigest()
