@@ -111,8 +111,10 @@ def label_files(files: Iterable[InputFile]) -> dict[Path, str]:
 
 
 def load_data(path: Path) -> Any:
-    """Plain data of a JSON, JSON-lines or gzipped JSON file. Raises BadInput."""
+    """Plain data of a JSON, JSON-lines or gzipped JSON file, the text of a CSV file. Raises BadInput."""
     raw = read_bytes(path)
+    if path.suffix == ".csv":
+        return raw.decode("utf-8", "replace")
     if raw[:2] == b"\x1f\x8b":
         try:
             raw = gzip.decompress(raw)
@@ -150,15 +152,18 @@ def _arm(name: str, files: Sequence[InputFile]) -> Arm:
         name=name,
         runs=tuple(sorted(parts.runs, key=lambda run: (run.started_at or "", run.run, run.path))),
         gates=tuple(sorted(parts.gates, key=lambda gate: (gate.finished_at or "", gate.path))),
-        starts=tuple(
-            start for of, start in sorted(parts.starts, key=_start_order) if lane is None or of in (None, lane)
-        ),
-        profiles=tuple(one for one in parts.profiles if lane is None or one.lane == lane),
+        starts=tuple(start for of, start in sorted(parts.starts, key=_start_order) if _belongs(of, lane)),
+        profiles=tuple([one for one in parts.profiles if one.lane == lane] or parts.profiles),
         memory=tuple(sorted(parts.memory, key=lambda window: (window.path, window.phase))),
         drafts=tuple(sorted(parts.drafts, key=lambda counters: (counters.path, counters.scope))),
         load_failures=tuple(parts.failures),
         hashes=dict(sorted(parts.hashes.items())),
     )
+
+
+def _belongs(start_of: str | None, lane: str | None) -> bool:
+    """Whether a start is the arm's: by its journal's lane, else by a file name that begins with the lane's."""
+    return start_of is None or lane is None or start_of == lane or start_of.startswith(f"{lane}-")
 
 
 def _start_order(start: tuple[str | None, LoadStart]) -> tuple[str, str]:
@@ -177,7 +182,8 @@ def _read_file(one: InputFile, parts: _Parts) -> None:
     if schema == RUN:
         parts.artifacts.append((one, convert(RunArtifact, data, source)))
     elif schema == STARTUP:
-        parts.starts.append((None, LoadStart(path=one.label, report=convert(StartupReport, data, source))))
+        start = LoadStart(path=one.label, report=convert(StartupReport, data, source))
+        parts.starts.append((one.path.stem if one.root else None, start))
     elif (read := reader_of(data)) is not None:
         for record in read(data, one.label):
             _add_imported(record, parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from anvil_tui.evidence.arms.runs import protocols, scored
+from anvil_tui.evidence.arms.runs import compared_runs, protocols, scored
 from anvil_tui.evidence.arms.starts import told
 from anvil_tui.records.arm import Arm, LoadStart, MeasuredRun
 from anvil_tui.records.comparison import Invariant
@@ -21,6 +21,8 @@ class _Item:
     declared: Callable[[LaneProfile], object] | None
     from_run: Callable[[MeasuredRun], object] | None = None
     from_start: Callable[[LoadStart], object] | None = None
+    compared: bool = False
+    """Whether it speaks of the compared runs only: a gate or another ladder may well ask otherwise."""
 
 
 def _fact(name: str) -> Callable[[LoadStart], object]:
@@ -65,8 +67,8 @@ ITEMS: tuple[_Item, ...] = (
         lambda run: run.max_model_len,
         lambda start: start.report.max_model_len.value if start.report.max_model_len else None,
     ),
-    _Item("same output budget", None, lambda run: run.max_tokens),
-    _Item("same reasoning effort", None, lambda run: run.reasoning_effort),
+    _Item("same output budget", None, lambda run: run.max_tokens, compared=True),
+    _Item("same reasoning effort", None, lambda run: run.reasoning_effort, compared=True),
 )
 
 
@@ -76,10 +78,12 @@ def check_invariants(baseline: Arm, candidate: Arm) -> tuple[Invariant, ...]:
 
 
 def _checked(baseline: Arm, candidate: Arm) -> Iterator[Invariant]:
+    compared = compared_runs(baseline, candidate)
     for item in ITEMS:
-        one = _check(item, baseline, candidate)
+        one = _check(item, *(compared if item.compared else (baseline, candidate)))
         if one is not None:
             yield one
+    baseline, candidate = compared
     old, new = protocols(scored(baseline)), protocols(scored(candidate))
     if old and new:
         yield _told(

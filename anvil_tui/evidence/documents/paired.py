@@ -231,7 +231,7 @@ def _protocol_part(group: _Group, baseline: Arm, candidate: Arm, clock: Clock, u
         "context_tokens": one("context_tokens", [label]),
         "max_model_len": one("max_model_len", [run.max_model_len for run in told_runs]),
         "max_tokens": one("max_tokens", [run.max_tokens for run in runs]),
-        "margin_tokens": one("margin_tokens", [run.margin_tokens for run in told_runs]),
+        "margin_tokens": one("margin_tokens", [run.margin_tokens for run in runs]),
         "concurrency": one("concurrency", [concurrency]),
         "requests_per_run": one("requests_per_run", [run.completed + run.failed for run in runs]),
         "successful_runs_per_lane": one("successful_runs_per_lane", counts.values()),

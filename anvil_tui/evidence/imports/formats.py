@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from anvil_tui.evidence.imports import aiperf, anvil_serving, lil_bench, llama_benchy, vllm_bench
+from anvil_tui.evidence.imports import aiperf, anvil_serving, lil_bench, llama_benchy, nvidia_smi, vllm_bench
 from anvil_tui.records.arm import DraftCounters, GateResult, MeasuredRun, MemoryWindow
 
 Imported = MeasuredRun | GateResult | MemoryWindow | DraftCounters
@@ -17,6 +17,7 @@ FORMATS: tuple[tuple[str, Callable[[Any], bool], Reader], ...] = (
     ("llama-benchy", llama_benchy.recognises, llama_benchy.read),
     ("lil-bench", lil_bench.recognises, lil_bench.read),
     ("aiperf", aiperf.recognises, aiperf.read),
+    ("nvidia-smi", nvidia_smi.recognises, nvidia_smi.read),
 )
 """Name, whether plain data is of this format, and its reader; the reader raises BadInput."""
 
