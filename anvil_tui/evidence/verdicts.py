@@ -27,8 +27,7 @@ RANK_BLOCKS, T_BLOCKS = 6, 3
 
 
 def effect(
-    baseline_loads: Sequence[float],
-    candidate_loads: Sequence[float],
+    pairs: Sequence[tuple[float, float]],
     baseline_runs: Sequence[float],
     candidate_runs: Sequence[float],
     *,
@@ -37,16 +36,14 @@ def effect(
     invalid: str = "",
     confounded: str = "",
 ) -> Effect:
-    """Candidate against baseline: the medians of each load, paired in time, and the values of all runs.
+    """Candidate against baseline: `pairs` of (baseline, candidate), one a block, and the values of all runs.
 
     `invalid` says why the arms must not be compared at all, `confounded` why a difference would say nothing.
     """
-    blocks = min(len(baseline_loads), len(candidate_loads))
-    positive = all(value > 0 for value in (*baseline_loads, *candidate_loads))
-    pairs = list(zip(candidate_loads, baseline_loads, strict=False))
-    ratios = [log_ratio(new, old) for new, old in pairs] if positive else []
-    if len(ratios) < T_BLOCKS:
-        return _observed(blocks, baseline_loads, candidate_loads, baseline_runs, candidate_runs, invalid, confounded)
+    blocks = len(pairs)
+    ratios = [log_ratio(new, old) for old, new in pairs if old > 0 and new > 0]
+    if blocks < T_BLOCKS or len(ratios) < blocks:
+        return _observed(blocks, baseline_runs, candidate_runs, invalid, confounded)
     exact = signed_rank_interval(ratios, rule.level) if len(ratios) >= RANK_BLOCKS else None
     if exact is not None:
         (low, high), level = exact
@@ -87,8 +84,6 @@ def _verdict(
 
 def _observed(
     blocks: int,
-    baseline_loads: Sequence[float],
-    candidate_loads: Sequence[float],
     baseline_runs: Sequence[float],
     candidate_runs: Sequence[float],
     invalid: str,
@@ -96,7 +91,7 @@ def _observed(
 ) -> Effect:
     estimate = low = high = None
     words = "no value in one of the arms"
-    if baseline_loads and candidate_loads:
+    if baseline_runs and candidate_runs:
         estimate = percent_change(median(candidate_runs), median(baseline_runs))
         ranges = [percent_change(new, old) for new, old in product(candidate_runs, baseline_runs)]
         known = [one for one in ranges if one is not None]

@@ -15,8 +15,11 @@ _OPERATIONAL = {
     "endpoint.served_name": "served model name",
     "launch.name": "container name",
     "launch.container": "container name",
+    "launch.log": "log file",
 }
 _IGNORED = ("about", "schema")
+_SIMULATION = ("launch.engine", "launch.gpus")
+"""What a rehearsal pretends follows from its recipe; it is no setting of the lane."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
 def _leaves(table: Mapping[str, Any], place: str) -> Iterator[tuple[str, Any]]:
     for key, value in table.items():
         path = f"{place}.{key}" if place else key
-        if path in _IGNORED or value is None:
+        if path in _IGNORED or path in _SIMULATION or value is None:
             continue
         if isinstance(value, Mapping):
             yield from _leaves(value, path)

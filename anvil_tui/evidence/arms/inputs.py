@@ -54,7 +54,7 @@ class _Parts:
     profiles: list[NamedProfile] = field(default_factory=list)
     memory: list[MemoryWindow] = field(default_factory=list)
     drafts: list[DraftCounters] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
+    failures: list[LoadFailed] = field(default_factory=list)
     artifacts: list[tuple[InputFile, RunArtifact]] = field(default_factory=list)
     hashes: dict[str, str] = field(default_factory=dict)
 
@@ -156,7 +156,7 @@ def _arm(name: str, files: Sequence[InputFile]) -> Arm:
         profiles=tuple([one for one in parts.profiles if one.lane == lane] or parts.profiles),
         memory=tuple(sorted(parts.memory, key=lambda window: (window.path, window.phase))),
         drafts=tuple(sorted(parts.drafts, key=lambda counters: (counters.path, counters.scope))),
-        load_failures=tuple(parts.failures),
+        load_failures=tuple(f"{one.lane}: {one.words}" for one in parts.failures if lane is None or one.lane == lane),
         hashes=dict(sorted(parts.hashes.items())),
     )
 
@@ -225,7 +225,7 @@ def _add_journal(root: Path, events: list[Event], parts: _Parts, files: Sequence
             parts.starts[index] = (event.lane, told)
         else:
             parts.starts[index] = (lane, start)
-    parts.failures += [f"{event.lane}: {event.words}" for event in events if isinstance(event, LoadFailed)]
+    parts.failures += [event for event in events if isinstance(event, LoadFailed)]
 
 
 def _lane_of(name: str, parts: _Parts) -> str | None:

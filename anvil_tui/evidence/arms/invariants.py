@@ -120,9 +120,8 @@ def _check(item: _Item, baseline: Arm, candidate: Arm) -> Invariant | None:
     if said_old is not None and said_new is not None and said_old != said_new:
         return None
     places = tuple(dict.fromkeys(place for values in (old, new) for paths in values.values() for place in paths))
-    told = {value for values in (old, new) for value in values}
-    said = {value for value in (said_old, said_new) if value is not None}
-    if len(told | said) > 1 and told:
+    told = old.keys() | new.keys()
+    if len(told) > 1 or _contradicts(old, said_old) or _contradicts(new, said_new):
         return _told(item.text, "violated", _words(old, said_old), _words(new, said_new), places)
     if old and new:
         return _told(item.text, "observed", _words(old, said_old), _words(new, said_new), places)
@@ -130,6 +129,12 @@ def _check(item: _Item, baseline: Arm, candidate: Arm) -> Invariant | None:
         profiles = tuple(one.path for arm in (baseline, candidate) for one in arm.profiles)
         return _told(item.text, "declared", str(said_old), str(said_new), (*places, *profiles))
     return None
+
+
+def _contradicts(values: Values, declared: object) -> bool:
+    """Whether an observed number is not the declared one. Texts are free on both sides: they compare between arms."""
+    numbers = [value for value in values if isinstance(value, int | float)]
+    return isinstance(declared, int | float) and any(value != declared for value in numbers)
 
 
 def _told(text: str, status: str, old: str, new: str, evidence: tuple[str, ...]) -> Invariant:

@@ -92,10 +92,21 @@ def loads(runs: Iterable[MeasuredRun]) -> tuple[tuple[MeasuredRun, ...], ...]:
     return tuple(groups.values())
 
 
-def load_medians(runs: Iterable[MeasuredRun], metric: str, clock: Clock) -> tuple[float, ...]:
-    """The median over the runs of each load; loads without a value are left out."""
-    values = ([one for run in load if (one := run_value(run, metric, clock).value) is not None] for load in loads(runs))
-    return tuple(median(known) for known in values if known)
+def blocks(
+    baseline: Iterable[MeasuredRun], candidate: Iterable[MeasuredRun], metric: str, clock: Clock
+) -> tuple[tuple[float, float], ...]:
+    """Pairs of (baseline, candidate): the median over the runs of one load of each, loads paired in time.
+
+    A pair in which a load has no value is left out; loads without a partner too.
+    """
+    pairs = zip(loads(baseline), loads(candidate), strict=False)
+    medians = ((_median(old, metric, clock), _median(new, metric, clock)) for old, new in pairs)
+    return tuple((old, new) for old, new in medians if old is not None and new is not None)
+
+
+def _median(runs: Iterable[MeasuredRun], metric: str, clock: Clock) -> float | None:
+    known = [value for run in runs if (value := run_value(run, metric, clock).value) is not None]
+    return median(known) if known else None
 
 
 def output_lengths(run: MeasuredRun) -> tuple[int, ...]:

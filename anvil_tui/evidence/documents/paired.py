@@ -14,10 +14,10 @@ from anvil_tui.evidence.arms.invariants import check_invariants
 from anvil_tui.evidence.arms.runs import (
     HIGHER_IS_BETTER,
     Protocol,
+    blocks,
     common_clock,
     compared_runs,
     definitions,
-    load_medians,
     one_value,
     output_lengths,
     paths,
@@ -69,6 +69,7 @@ FIELDS = frozenset(
 
 _LENGTH_BOUND = frozenset({"ttft_p50_ms", "generation_p50_ms", "e2e_p50_ms", "throughput_tok_s"})
 """Metrics that a longer answer changes by itself."""
+_EQUAL_LENGTH_FROM = ("time_to_first_output_p50_ms", "decode_tok_s_p50")
 
 
 def paired_document(
@@ -169,8 +170,7 @@ def _metrics(
         delta = None if unlike else percent_change(medians[candidate.name], medians[baseline.name])
         kind = "delta_percent" if higher else "latency_delta_percent"
         one = effect(
-            load_medians(old, metric, clock),
-            load_medians(new, metric, clock),
+            blocks(old, new, metric, clock),
             known[baseline.name],
             known[candidate.name],
             higher_is_better=higher,
@@ -264,13 +264,11 @@ def _arm_part(arm: Arm, compared: Arm, unknown: Unknown) -> dict[str, Any]:
         fraction = sum(one.accepted_tokens for one in counters) / sum(one.draft_tokens for one in counters)
     method = told(start.report, "speculation_method") if start else None
     speculates = bool(method) if method is not None else (recipe.speculation is not None if recipe else None)
-    drafts = recipe.speculation.tokens if recipe and recipe.speculation else None
-    if drafts is None and start is not None:
-        drafts = told(start.report, "speculation_tokens")  # type: ignore[assignment]
+    declared = recipe.speculation.tokens if recipe and recipe.speculation else None
     part: dict[str, Any] = {
         "served_model": one_value(run.served_name for run in compared.runs),
         "speculative_decoding": speculates,
-        "num_speculative_tokens": drafts,
+        "num_speculative_tokens": declared or (told(start.report, "speculation_tokens") if start else None),
         "cuda_graph_cap": (told(start.report, "cuda_graph_cap") if start else None)
         or (recipe.cuda_graph_cap if recipe else None),
         "kv_cache_tokens": start.report.kv_tokens.value if start and start.report.kv_tokens else None,
@@ -312,6 +310,8 @@ def _equal_length_part(group: _Group, arms: tuple[Arm, Arm], clock: Clock, unkno
     lengths = [length for run in (*old, *new) for length in output_lengths(run)]
     if not lengths:
         return unknown.note("latency_at_equal_output_length", None, "no run tells its output tokens")
+    if any(definitions(old, metric) != definitions(new, metric) for metric in _EQUAL_LENGTH_FROM):
+        return unknown.note("latency_at_equal_output_length", None, "the arms do not mean the same by its parts")
     length = round(median(lengths))
     values = {
         arm.name: [_at_length(run, length, clock) for run in runs] for arm, runs in ((candidate, new), (baseline, old))
@@ -328,8 +328,8 @@ def _equal_length_part(group: _Group, arms: tuple[Arm, Arm], clock: Clock, unkno
 
 
 def _at_length(run: MeasuredRun, length: int, clock: Clock) -> float | None:
-    first = run_value(run, "time_to_first_output_p50_ms", clock).value
-    decode = run_value(run, "decode_tok_s_p50", clock).value
+    first = run_value(run, _EQUAL_LENGTH_FROM[0], clock).value
+    decode = run_value(run, _EQUAL_LENGTH_FROM[1], clock).value
     return None if first is None or not decode else first + (length - 1) / decode * 1000.0
 
 
@@ -380,11 +380,11 @@ def _decision_values(
         passed = reserve_pass(arm)
         return "unknown" if passed is None else "pass" if passed else "fail"
 
-    blocks = effects["decode_tok_s_p50"].blocks
+    count = effects["decode_tok_s_p50"].blocks
     values = {
         "candidate": candidate.name,
         "baseline": baseline.name,
-        "blocks": f"{blocks} {'block' if blocks == 1 else 'blocks'}",
+        "blocks": f"{count} {'block' if count == 1 else 'blocks'}",
         "decode": words("decode_tok_s_p50"),
         "throughput": words("throughput_tok_s"),
         "first_output": words("time_to_first_output_p50_ms"),

@@ -124,7 +124,7 @@ def artifact(
         "counters_after": None,
         **told,
     }
-    return RunArtifact(run=name, what=what, passed=passed, requests=requests, **given)  # type: ignore[arg-type]
+    return RunArtifact(run=name, what=what, passed=passed, requests=requests, **given)
 
 
 def check(name: str, passed: bool = True) -> Check:

@@ -163,8 +163,8 @@ def test_three_proven_and_three_not(seed004: dict[str, tuple[str, Path]]) -> Non
     assert set(open_) == NOT_PROVEN
     assert all(one["evidence"] for one in (*proven.values(), *open_.values()))
     assert proven["memory_moved"]["text"] == (
-        "On this exact recipe, changing max_num_batched_tokens from 8192 to 4096 reduced profiled peak activation memory "
-        "and increased the GPU memory assigned to KV (+0.72 GiB)."
+        "On this exact recipe, changing max_num_batched_tokens from 8192 to 4096 reduced profiled peak activation "
+        "memory and increased the GPU memory assigned to KV (+0.72 GiB)."
     )
     assert (
         "4096 remained healthy and passed the same bounded functional and 119,503-prompt-token"

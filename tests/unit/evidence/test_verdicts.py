@@ -18,8 +18,7 @@ def judged(
     baseline: list[float], candidate: list[float], *, higher: bool = True, invalid: str = "", confounded: str = ""
 ) -> Effect:
     return effect(
-        baseline,
-        candidate,
+        list(zip(baseline, candidate, strict=False)),
         baseline,
         candidate,
         higher_is_better=higher,
