@@ -365,7 +365,7 @@ def too_long(error: RequestError) -> bool:
 
 def shown(text: str) -> str:
     """Text of a server as a record keeps it: without secrets, on one line, at most 4 KiB."""
-    clean, _ = redact(text[: 2 * BODY_LIMIT].encode("utf-8", "replace"))
+    clean, _ = redact(text[:BODY_LIMIT].encode("utf-8", "replace"))
     return sanitise(clean.replace(b"\r", b" ").replace(b"\n", b" ").strip(), BODY_LIMIT)
 
 

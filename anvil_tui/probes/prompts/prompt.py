@@ -44,12 +44,18 @@ class Frame(Struct, frozen=True, kw_only=True):
         at = 0 if not ends or self.depth <= 0 else next((end for end in ends if end >= wanted), ends[-1])
         return "".join((head, *pieces[:at], " ", self.needle, *pieces[at:], "\n\n", self.question))
 
-    def message(self, costs: Mapping[str, float], budget: float) -> str:
-        """The message whose text costs `budget` tokens by the costs of its pieces."""
+    def text(self, costs: Mapping[str, float], budget: float) -> tuple[list[str], int]:
+        """Sentences that cost a little less than `budget` by the costs of their pieces, and the tokens left to fill."""
         if self.shared is None:
-            return self.around(compose(self.seed, costs, budget))
-        common = compose(self.shared.seed, costs, min(self.shared.tokens, budget))
-        return self.around([*common, *compose(self.seed, costs, budget - sum(costs[piece] for piece in common))])
+            return compose(self.seed, costs, budget)
+        common, left = compose(self.shared.seed, costs, min(self.shared.tokens, budget))
+        common += fill(self.shared.seed, costs, left)
+        own, left = compose(self.seed, costs, budget - sum(costs[piece] for piece in common))
+        return [*common, *own], left
+
+    def message(self, pieces: Sequence[str], costs: Mapping[str, float], left: int) -> str:
+        """The whole message: `pieces`, then short words that fill `left` tokens."""
+        return self.around([*pieces, *fill(self.seed, costs, left)])
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
@@ -95,8 +101,8 @@ def needle_found(answer: str, code: str) -> bool:
     return code.translate(_BARE) in answer.translate(_BARE)
 
 
-def compose(seed: str, costs: Mapping[str, float], budget: float) -> list[str]:
-    """Pieces of the text of `seed` that cost `budget` tokens: whole sentences, then short words that fill the rest."""
+def compose(seed: str, costs: Mapping[str, float], budget: float) -> tuple[list[str], int]:
+    """Whole sentences of the text of `seed` that cost less than `budget` tokens together, and what is left of it."""
     pieces: list[str] = []
     left = budget
     for sentence in sentences(seed):
@@ -105,10 +111,23 @@ def compose(seed: str, costs: Mapping[str, float], budget: float) -> list[str]:
             break
         pieces += sentence
         left -= cost
-    singles = [word for word in fillers() if costs[word] == 1] or [FILLER]
+    return pieces, max(0, round(left))
+
+
+def fill(seed: str, costs: Mapping[str, float], tokens: int) -> list[str]:
+    """Short words that cost `tokens` together, or as close below as their costs allow."""
+    words = [word for word in fillers() if costs[word] >= 1 and costs[word].is_integer()]
+    if not words:
+        return [FILLER] * round(tokens / costs[FILLER])
+    reachable = {0}
+    for total in range(1, tokens + 1):
+        if any(total - costs[word] in reachable for word in words):
+            reachable.add(total)
     rng = random.Random(f"{seed}/fill")
-    while left >= min(1.0, costs[FILLER]) / 2:
-        word = rng.choice(singles)
-        pieces.append(word)
-        left -= costs[word]
-    return pieces
+    left = max(total for total in reachable if total <= max(tokens, 0))
+    chosen: list[str] = []
+    while left:
+        word = rng.choice([word for word in words if left - costs[word] in reachable])
+        chosen.append(word)
+        left -= int(costs[word])
+    return chosen

@@ -55,12 +55,13 @@ FILLER = " the"
 """A word that is one token nearly everywhere, even in small vocabularies."""
 
 
-def lexicon() -> tuple[str, ...]:
-    """Every piece of which `sentences` makes its text, once each; words carry the blank before them."""
+def specimen() -> list[str]:
+    """Pieces of a text that holds every piece of which `sentences` makes its text, each where it stands there."""
     words = (*_ADJECTIVES, *_NOUNS, *_VERBS, *_ADVERBS, *_PREPOSITIONS, *_CONJUNCTIONS, *_NAMES, *_OPENERS, *_FILLERS)
     spaced = [f" {word}" for word in (*words, "the", "a", "had", "and", "which", "years", "of")]
     numbers = [f" {number}" for number in range(2, 100)]
-    return tuple(dict.fromkeys([*spaced, *numbers, *_OPENERS, *_NAMES, ",", ".", "\n\n"]))
+    begun = [piece for word in (*_OPENERS, *_NAMES) for piece in ("\n\n", word, " harbour", ",", " which", ".")]
+    return [*dict.fromkeys([*spaced, *numbers]), ".", *begun]
 
 
 def fillers() -> tuple[str, ...]:
@@ -69,7 +70,7 @@ def fillers() -> tuple[str, ...]:
 
 
 def sentences(seed: str) -> Iterator[list[str]]:
-    """Endless sentences, each a list of pieces out of `lexicon`. A paragraph of a few begins without a blank."""
+    """Endless sentences, each a list of pieces that `specimen` holds. A paragraph of a few begins without a blank."""
     rng = random.Random(seed)
     left = 0
     while True:

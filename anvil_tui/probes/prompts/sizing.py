@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from anvil_tui.engines.endpoint import EndpointClient, EndpointError, TokenCount
 from anvil_tui.probes.prompts.prompt import Frame, Prompt
-from anvil_tui.probes.prompts.prose import FILLER, lexicon
+from anvil_tui.probes.prompts.prose import FILLER, specimen
 from anvil_tui.records.probe import Target
 from anvil_tui.records.request import Sizing, SizingAttempt
 
@@ -28,10 +28,13 @@ CALIBRATED_SHARE = 0.005
 CALIBRATED_FLOOR = 16
 """Tolerance of a calibrated length: half a per cent, at least 16 tokens."""
 
+_SPELLINGS = {"\u0120": " ", "\u010a": "\n", "\u2581": " ", "<0x0A>": "\n"}
 _NO_TOKENIZER = {200, 400, 401, 403, 404, 405, 415, 422, 501}
 """Answers of `/tokenize` that say that this server has none of vLLM's shape."""
 _CHARACTERS_A_TOKEN = 4.4
 _FILLERS = 64
+_REFILL = 64
+"""Tokens that short words may fill when a length is corrected; beyond that the sentences are chosen anew."""
 _SAMPLE_TOKENS = (1024, 4096, 16384)
 
 Count = Callable[[str, bool], Awaitable[TokenCount]]
@@ -118,12 +121,18 @@ async def size_exactly(
 
     costs = known or await _learn(frame, counted)
     message, tokens = "", None
+    pieces, left = frame.text(costs.pieces, target_tokens - costs.around)
     while target_tokens >= costs.around and len(attempts) < CALLS:
-        message = frame.message(costs.pieces, target_tokens - costs.around)
+        message = frame.message(pieces, costs.pieces, left)
         tokens = (await counted(message)).count
-        if tokens == target_tokens:
+        off = target_tokens - tokens
+        if off == 0:
             break
-        costs = replace(costs, around=costs.around + tokens - target_tokens)
+        costs = replace(costs, around=costs.around - off)
+        if 0 <= left + off <= _REFILL:
+            left += off
+        else:
+            pieces, left = frame.text(costs.pieces, target_tokens - costs.around)
     error = None
     if tokens is None:
         error = f"the template and the question alone take about {costs.around:,.0f} of {target_tokens:,} tokens"
@@ -141,8 +150,8 @@ async def size_exactly(
 
 
 async def _learn(frame: Frame, counted: Callable[[str, bool], Awaitable[TokenCount]]) -> Costs:
-    """Costs from one text that holds every piece once; without the tokens' texts a second one tells a short word's."""
-    sample = list(lexicon())
+    """Costs from one text that holds every piece; without the tokens' texts a second one tells a short word's."""
+    sample = specimen()
     message = frame.around(sample)
     answer = await counted(message, True)
     costs = piece_costs(answer.token_strs, message, sample)
@@ -166,7 +175,7 @@ async def size_by_calibration(
         guess = _by_length(1 / _CHARACTERS_A_TOKEN)
         for number, tokens in enumerate(_sample_sizes(target_tokens)):
             sample = replace(frame, nonce=f"{frame.nonce}-{number}", seed=f"{frame.seed}-{number}")
-            message = sample.message(guess, tokens)
+            message = sample.message(*_filled(sample, guess, tokens))
             attempts.append(SizingAttempt(characters=len(message), tokens=(await count(message, False)).count))
         first, last = attempts[0], attempts[-1]
         rate = (last.tokens - first.tokens) / max(1, last.characters - first.characters)
@@ -187,7 +196,13 @@ async def size_by_calibration(
     )
     if error is not None:
         return Prompt(message=None, sizing=sizing), costs
-    return Prompt(message=frame.message(costs.pieces, target_tokens - costs.around), sizing=sizing), costs
+    message = frame.message(*_filled(frame, costs.pieces, target_tokens - costs.around))
+    return Prompt(message=message, sizing=sizing), costs
+
+
+def _filled(frame: Frame, costs: Mapping[str, float], budget: float) -> tuple[list[str], Mapping[str, float], int]:
+    pieces, left = frame.text(costs, budget)
+    return pieces, costs, left
 
 
 def _sample_sizes(target_tokens: int) -> list[int]:
@@ -237,6 +252,6 @@ def _by_length(rate: float, filler: float = 1.0) -> Mapping[str, float]:
 
 
 def _plain(token: str) -> str:
-    if token.startswith("<0x") and token.endswith(">") and len(token) == 6:
-        return chr(int(token[3:5], 16))
-    return token.replace("\u0120", " ").replace("\u010a", "\n").replace("\u2581", " ")
+    for spelt, plain in _SPELLINGS.items():
+        token = token.replace(spelt, plain)
+    return token
