@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 class EndpointError(Exception):
     """An endpoint gave no good answer. The text says which call and what came instead.
 
-    `status` is the HTTP status, null where no answer came at all; `refused` says that nothing listens there.
+    `status` is the HTTP status, also 200 where the answer was not what it should be, and null where none came; `refused` says that nothing listens there.
     """
 
     def __init__(self, words: str, *, status: int | None = None, refused: bool = False) -> None:
@@ -224,7 +224,7 @@ class EndpointClient:
             body["reasoning_effort"] = reasoning_effort
         answer = self._typed(_Completion, await self._post(path, body, timeout_s), path)
         if not answer.choices:
-            raise EndpointError(f"POST {path}: an answer without a choice")
+            raise EndpointError(f"POST {path}: an answer without a choice", status=200)
         usage = answer.usage or _Usage()
         return OneToken(prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens)
 
@@ -283,9 +283,8 @@ class EndpointClient:
         try:
             return msgspec.json.decode(body, type=record)
         except msgspec.MsgspecError as error:
-            raise EndpointError(
-                f"{path}: {sanitise(str(error), _WORDS_LIMIT)}: {sanitise(body, _WORDS_LIMIT)}"
-            ) from None
+            words = f"{path}: {sanitise(str(error), _WORDS_LIMIT)}: {sanitise(body, _WORDS_LIMIT)}"
+            raise EndpointError(words, status=200) from None
 
 
 def _words(error: Exception) -> str:
