@@ -136,7 +136,12 @@ class Attempt:
         """The record with a speaker, who is noted."""
         speaker = record.speaker
         if speaker is NOBODY:
-            return Record(record.message, record.level, record.at, self.dialect.unnamed(self._named))
+            return Record(
+                record.message,
+                record.level,
+                record.at,
+                self.dialect.unnamed_among if self._named else self.dialect.unnamed,
+            )
         if speaker.pid and (speaker.pid in self._labels or len(self._labels) < KEPT_KEYS):
             self._labels[speaker.pid] = speaker.label
         if speaker.role == "engine" and len(self._engines) < KEPT_KEYS:
@@ -169,7 +174,7 @@ class Attempt:
             self._count_unread(record, line)
 
     def _continues(self, held: _Held, record: Record) -> bool:
-        return not record.level and held.lines < WRAPPED_LINES and not self.dialect.is_exception(record.message)
+        return not record.level and held.lines < WRAPPED_LINES and not self.dialect.exception.match(record.message)
 
     def _join(self, held: _Held, record: Record, line: Line) -> None:
         """Put a line behind the one that is held, and see whether both together are known."""

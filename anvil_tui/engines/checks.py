@@ -46,11 +46,12 @@ def _budget(report: StartupReport, rank: str) -> Iterator[IdentityCheck]:
         spent = (desired, torch, report.non_torch_gib.get(rank))
         yield from _difference("desired − torch peak − non-torch = available", rank, spent, available)
     else:
-        spent = (desired, report.weights_gib.get(rank), peak, report.non_torch_gib.get(rank))
-        rule = "desired − weights − peak − non-torch = available"
+        parts = (desired, report.weights_gib.get(rank), peak, report.non_torch_gib.get(rank))
         if graphs := report.cuda_graph_estimated_gib.get(rank):
-            spent, rule = (*spent, graphs), "desired − weights − peak − non-torch − graphs = available"
-        yield from _difference(rule, rank, spent, available)
+            rule = "desired − weights − peak − non-torch − graphs = available"
+            yield from _difference(rule, rank, (*parts, graphs), available)
+        else:
+            yield from _difference("desired − weights − peak − non-torch = available", rank, parts, available)
 
 
 def _of(report: StartupReport, group: str, rank: str) -> Figure | None:
@@ -60,7 +61,7 @@ def _of(report: StartupReport, group: str, rank: str) -> Figure | None:
 def _difference(
     rule: str, rank: str, spent: tuple[Figure | None, ...], right: Figure | float
 ) -> Iterator[IdentityCheck]:
-    """First figure less the others against `right`, within the rounding of all of them; nothing where one is missing."""
+    """First figure less the others against `right`, within their rounding; nothing where one is missing."""
     if any(figure is None for figure in spent):
         return
     first, *others = (figure.value for figure in spent if figure is not None)

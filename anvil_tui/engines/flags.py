@@ -106,9 +106,9 @@ Literal = tuple[str, str, str]
 def literals(engine: str, argv: Sequence[str], env: Mapping[str, str]) -> list[Literal]:
     """What a launch says about recipe fields, in order: flags first, then variables. An unknown engine says nothing.
 
-    `--flag value`, `--flag=value`, dashes or underscores, short forms, JSON objects, and a whole command line inside one
-    argument (`bash -c "…"`) are read. vLLM's `128k` and `128K` become whole numbers. A value that refers to the recipe
-    (`{recipe.max_model_len}`) comes back as it stands.
+    `--flag value`, `--flag=value`, dashes or underscores, short forms, JSON objects, and a whole command line inside
+    one argument (`bash -c "…"`) are read. vLLM's `128k` and `128K` become whole numbers. A value that refers to the
+    recipe (`{recipe.max_model_len}`) comes back as it stands.
     """
     found = list(_in_argv(engine, argv))
     for field, names in VARIABLES.get(engine, {}).items():

@@ -12,8 +12,8 @@ class PostMortem:
     """Collects what an attempt's log says about its end.
 
     A cause (`CUDA out of memory`) beats an exception that no row knows, which beats an echo (`EngineCore failed to
-    start`), which beats the bare exit. Of several causes the first of the deepest is the root: when one rank dies of its
-    cause, the others die of it.
+    start`), which beats the bare exit. Of several causes the first of the deepest is the root: when one rank dies of
+    its cause, the others die of that rank.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -56,7 +56,7 @@ class PostMortem:
         While the server goes on, an exception of its own is a request's; after an echo, it is that of a parent whose
         child died.
         """
-        if self._stopping or record.level in _CALM or not self._dialect.is_exception(record.message):
+        if self._stopping or record.level in _CALM or not self._dialect.exception.match(record.message):
             return False
         role = record.speaker.role
         if self._announced:

@@ -27,11 +27,12 @@ def flat(report: StartupReport) -> dict[str, Any]:
     """The figures of a report by name: numbers, or a dict by rank where the log says so; null where it does not."""
     figures: dict[str, Any] = {"state": report.state, "ranks": report.ranks, "failure": _failure(report)}
     for name in SCALARS:
-        figures[name] = _value(getattr(report, name)) or _values(report.groups.get(name, {}))
+        figure = getattr(report, name)
+        figures[name] = figure.value if figure is not None else _values(report.groups.get(name, {}))
     for name in RANKED:
         figures[name] = _values(getattr(report, name))
     figures["kv_pool_gb"] = _values(report.kv_pool_gib)
-    figures["n_ctx"] = _value(report.figures.get("n_ctx"))
+    figures["n_ctx"] = report.figures["n_ctx"].value if "n_ctx" in report.figures else None
     figures["extra"] = {
         **{name: figure.value for name, figure in report.figures.items() if name != "n_ctx"},
         **{name: _values(group) for name, group in report.groups.items() if name not in SCALARS},
@@ -60,10 +61,6 @@ def _failure(report: StartupReport) -> dict[str, Any] | None:
         return None
     words = {"message": failure.message} if failure.kind in WITH_MESSAGE else {}
     return {"kind": failure.kind, **words, **failure.figures}
-
-
-def _value(figure: Figure | None) -> float | int | None:
-    return None if figure is None else figure.value
 
 
 def _values(group: dict[str, Figure]) -> dict[str, float | int] | None:

@@ -21,14 +21,13 @@ def running(number: int) -> bytes:
     """What a busy server writes: an access line for each request, a statistics line for every five hundred of them."""
     if number % 500 == 0:
         return (
-            b"(APIServer pid=1) INFO 10-05 10:06:42 [loggers.py:314] Engine 000: Avg prompt throughput: 9.8 tokens/s, Avg"
+            b"(APIServer pid=1) INFO 10-05 10:06:42 [loggers.py:314] Engine 000: Avg prompt throughput:"
+            b" 9.8 tokens/s, Avg"
             b" generation throughput: 10.5 tokens/s, Running: 0 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.0%, Prefix"
             b" cache hit rate: 0.0%\n"
         )
     if number % 50 == 0:
-        return (
-            b"(APIServer pid=1) INFO 10-05 10:06:42 [async_llm.py:271] Added request chatcmpl-%032x.\n" % number
-        )
+        return b"(APIServer pid=1) INFO 10-05 10:06:42 [async_llm.py:271] Added request chatcmpl-%032x.\n" % number
     return b'(APIServer pid=1) INFO:     127.0.0.1:%05d - "POST /v1/chat/completions HTTP/1.1" 200 OK\n' % (
         10000 + number % 50000
     )

@@ -9,7 +9,9 @@ from anvil_tui.engines.dialects.shapes import NOBODY, Cause, Dialect, Echo, Reco
 
 SHAPES: tuple[Shape, ...] = (
     # --- beginning ---
-    Shape("all", r"(?:main: )?build(?:_info)?(?:: | = ){engine_version:text}(?: with .*)?$", phase="args", means="begin"),
+    Shape(
+        "all", r"(?:main: )?build(?:_info)?(?:: | = ){engine_version:text}(?: with .*)?$", phase="args", means="begin"
+    ),
     Shape("all", r".*?loading model(?:$| ')", phase="load_weights"),
     Shape("all", r"llama_model_loader: loaded meta data", phase="load_weights"),
     Shape("all", r"load_tensors: loading model tensors", phase="load_weights"),
@@ -22,7 +24,8 @@ SHAPES: tuple[Shape, ...] = (
     # --- auto-fit (default since 2025-12): what stands before its lines was a trial without memory ---
     Shape(
         "2025-12 ..",
-        r"common_params_fit_impl: projected to use {projected_mib} MiB of device memory vs\. {free_mib} MiB of free device",
+        r"common_params_fit_impl: projected to use {projected_mib} MiB of device memory vs\. {free_mib}"
+        r" MiB of free device",
         phase="fit",
         trial=True,
     ),
@@ -114,7 +117,7 @@ def read(text: str) -> list[Record]:
 
 WORDS = (
     b"KV", b"rror", b"iB", b"llama", b"model", b"memory", b"size", b"fit", b"listening", b"build", b"load_tensors",
-    b"idle", b"cleaning", b"bind", b"failed", b"prompt", b"cache state",
+    b"idle", b"cleaning", b"bind", b"failed", b"terminate", b"prompt", b"cache state",
 )  # fmt: skip
 
 DIALECT = Dialect(
@@ -130,8 +133,9 @@ DIALECT = Dialect(
     causes=CAUSES,
     echoes=ECHOES,
     measures=re.compile(r"\d ?[KMGT]iB\b|\bKV\b.{0,60}= *\d"),
-    is_exception=lambda message: False,
-    unnamed=lambda named: NOBODY,
+    exception=re.compile(r"terminate called after throwing an instance of "),
+    unnamed=NOBODY,
+    unnamed_among=NOBODY,
     survives=True,
     bare=True,
 )

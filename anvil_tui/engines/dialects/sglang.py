@@ -6,7 +6,7 @@ import re
 
 from anvil_tui.engines.dialects.prefixes import is_bar, outer
 from anvil_tui.engines.dialects.shapes import NOBODY, SOLE, Cause, Dialect, Echo, Record, Shape, Speaker
-from anvil_tui.engines.dialects.torch_failures import CUDA_OOM, TORCH, is_exception
+from anvil_tui.engines.dialects.torch_failures import CUDA_OOM, EXCEPTION, TORCH
 
 ARGUMENTS = (
     r"['\"]?\bmodel_path['\"]?[=:] ?'{model:text}'",
@@ -43,21 +43,24 @@ SHAPES: tuple[Shape, ...] = (
     Shape("all", r"Using KV cache dtype: (?:torch\.)?{kv_cache_dtype:word}", phase="kv_report", strength=1),
     Shape(
         "2024 ..",
-        r"(?:\[[^\]]*\] )?KV Cache is allocated\.(?: dtype: (?:torch\.)?{kv_cache_dtype:word},)?(?: #tokens: {kv_tokens},)?"
+        r"(?:\[[^\]]*\] )?KV Cache is allocated\.(?: dtype: (?:torch\.)?{kv_cache_dtype:word},)?(?:"
+        r" #tokens: {kv_tokens},)?"
         r" K size: {kv_pool_gib} GB, V size: {kv_pool_gib_2} GB",
         phase="kv_report",
         adds=True,
     ),
     Shape(
         "2025 .. MLA",
-        r"(?:\[[^\]]*\] )?KV Cache is allocated\.(?: dtype: (?:torch\.)?{kv_cache_dtype:word},)?(?: #tokens: {kv_tokens},)?"
+        r"(?:\[[^\]]*\] )?KV Cache is allocated\.(?: dtype: (?:torch\.)?{kv_cache_dtype:word},)?(?:"
+        r" #tokens: {kv_tokens},)?"
         r" KV size: {kv_pool_gib} GB",
         phase="kv_report",
         adds=True,
     ),
     Shape(
         "some builds",
-        r"(?:\[[^\]]*\] )?KV Cache is allocated\.(?: dtype: (?:torch\.)?{kv_cache_dtype:word},)?(?: #tokens: {kv_tokens})?",
+        r"(?:\[[^\]]*\] )?KV Cache is allocated\.(?: dtype: (?:torch\.)?{kv_cache_dtype:word},)?(?:"
+        r" #tokens: {kv_tokens})?",
         phase="kv_report",
     ),
     # The sum of the two pools above it, which some excerpts leave out.
@@ -69,7 +72,8 @@ SHAPES: tuple[Shape, ...] = (
     ),
     Shape(
         "hybrid",
-        r"Mamba Cache (?:is )?allocated[.:].*?conv_state size: {mamba_conv_gib} ?GB.*?ssm_state size: {mamba_ssm_gib} ?GB",
+        r"Mamba Cache (?:is )?allocated[.:].*?conv_state size: {mamba_conv_gib} ?GB.*?ssm_state size:"
+        r" {mamba_ssm_gib} ?GB",
         phase="kv_report",
     ),
     Shape("hybrid", r"Mamba Cache (?:is )?allocated", phase="kv_report"),
@@ -142,9 +146,7 @@ CAUSES = (
 
 ECHOES = (
     Echo("all", r"Scheduler hit an exception", kind="scheduler_died", announces=True),
-    Echo(
-        "all", r"Subprocess {process:word} .{0,80}?crashed with exit code {exit_code}", kind="scheduler_died", depth=2
-    ),
+    Echo("all", r"Subprocess .{0,80}?crashed with exit code {exit_code}", kind="scheduler_died", depth=2),
     Echo("all", r"Initialization failed\. ", kind="engine_failed", depth=0),
     Echo("all", r"Received sigquit from a child process", kind="engine_failed", depth=0),
     Echo("all", r"Rank {rank} scheduler is dead", kind="scheduler_died"),
@@ -179,7 +181,8 @@ def _level(message: str) -> str:
 WORDS = (
     b"KV", b"xception", b"rror", b"GB", b"graph", b"mem", b"distributed", b"nccl", b"sglang", b"oading", b"batch",
     b"startup", b"server_args", b"version", b"Cache", b"DS", b"backend", b"max_total", b"Started", b"running",
-    b"fired", b"shutdown", b"Errno", b"obj=", b"SIGTERM", b"Watchdog", b"EADDR", b"Subprocess", b"ailed", b"sigquit", b"dead",
+    b"fired", b"shutdown", b"Errno", b"obj=", b"SIGTERM", b"Watchdog",
+    b"EADDR", b"Subprocess", b"ailed", b"sigquit", b"dead",
 )  # fmt: skip
 
 DIALECT = Dialect(
@@ -187,7 +190,8 @@ DIALECT = Dialect(
     read=read,
     words=WORDS,
     hallmark=re.compile(
-        r"\bserver_args=|(?i:\bsglang\b)|Load weight (?:begin|end)\. |KV Cache is allocated\. |Memory pool end\. avail mem="
+        r"\bserver_args=|(?i:\bsglang\b)|Load weight (?:begin|end)\. |KV Cache is allocated\. |Memory pool"
+        r" end\. avail mem="
         r"|\bmax_total_num_tokens=\d|The server is fired up and ready to roll|--mem-fraction-static"
     ),
     shapes=SHAPES,
@@ -196,7 +200,8 @@ DIALECT = Dialect(
     measures=re.compile(
         r"\d ?[KMGT]i?B\b|\bmem(?:ory)?(?: usage)?=\d|(?i:kv cache)[^.]{0,60}[ =:]\d|#tokens: \d|num_tokens=\d"
     ),
-    is_exception=is_exception,
-    unnamed=lambda named: SOLE,
+    exception=EXCEPTION,
+    unnamed=SOLE,
+    unnamed_among=SOLE,
     bare=True,
 )

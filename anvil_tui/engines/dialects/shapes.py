@@ -233,10 +233,12 @@ class Dialect(Struct, frozen=True):
     echoes: tuple[Echo, ...]
     measures: re.Pattern[str]
     """What a message with KV, memory or GiB figures looks like; unread where no row matches it."""
-    is_exception: Callable[[str], bool]
-    """Whether a message is the last line of a traceback: the exception and its text."""
-    unnamed: Callable[[bool], Speaker]
-    """Who wrote a line without a process prefix, given whether named workers have spoken before."""
+    exception: re.Pattern[str]
+    """How the line begins that names an exception and ends a traceback."""
+    unnamed: Speaker
+    """Who wrote a line without a process prefix."""
+    unnamed_among: Speaker
+    """The same once named processes have spoken."""
     bare: bool = False
     """Whether the engine's own lines may come without a header."""
     survives: bool = False

@@ -6,7 +6,11 @@ import re
 
 from anvil_tui.engines.dialects.shapes import Cause
 
+# WSL counts pinned host memory against the GPU: it is refused although RAM is free.
+_PINNED = r"(?:cudaHost(?:Alloc|Register)|cudaMallocHost|cuMemHost(?:Alloc|Register))\b.{0,120}?(?:fail|error|out of)"
+
 CUDA_OOM = (
+    Cause("CUDA", _PINNED, kind="pinned_memory"),
     Cause(
         "torch 2.1 ..",
         r"CUDA out of memory\. Tried to allocate {tried:amount}\. GPU {gpu} has a total capacity of {total:amount}"
@@ -34,9 +38,5 @@ TORCH = (
     Cause("torch", r"EADDRINUSE", kind="port_in_use"),
 )
 
-_EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b(?::|$)")
-
-
-def is_exception(message: str) -> bool:
-    """Whether a message is the last line of a Python traceback."""
-    return _EXCEPTION.match(message) is not None
+EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b(?::|$)")
+"""The last line of a Python traceback."""

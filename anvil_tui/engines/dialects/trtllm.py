@@ -6,7 +6,7 @@ import re
 
 from anvil_tui.engines.dialects.prefixes import outer
 from anvil_tui.engines.dialects.shapes import NOBODY, SOLE, Cause, Dialect, Echo, Record, Shape, Speaker
-from anvil_tui.engines.dialects.torch_failures import CUDA_OOM, TORCH, is_exception
+from anvil_tui.engines.dialects.torch_failures import CUDA_OOM, EXCEPTION, TORCH
 
 CONFIG = (
     r"\bkv_cache_dtype='{kv_cache_dtype:word}'",
@@ -110,7 +110,8 @@ ECHOES = (
 )
 
 _HEADER = re.compile(
-    r"\[(?P<at>\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d)\] \[TRT-LLM\] (?:\[(?P<level>[A-Z])\] ?)?(?:\[RANK (?P<rank>\d{1,5})\] ?)?"
+    r"\[(?P<at>\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d)\] \[TRT-LLM\] (?:\[(?P<level>[A-Z])\] ?)?(?:\[RANK"
+    r" (?P<rank>\d{1,5})\] ?)?"
     r"|\[TensorRT-LLM\](?:\[(?P<native>[A-Z]{4,9})\] ?)(?:\[RANK (?P<native_rank>\d{1,5})\] ?)?"
 )
 _LEVELS = {"V": "DEBUG", "D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL"}
@@ -143,6 +144,7 @@ DIALECT = Dialect(
     causes=CAUSES,
     echoes=ECHOES,
     measures=re.compile(r"\d ?(?:[KMGT]i?B|bytes)\b|(?i:kv ?cache)[^.]{0,60}[ =:(]\d|\d tokens\b"),
-    is_exception=is_exception,
-    unnamed=lambda named: SOLE,
+    exception=EXCEPTION,
+    unnamed=SOLE,
+    unnamed_among=SOLE,
 )

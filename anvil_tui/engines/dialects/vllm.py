@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from anvil_tui.engines.dialects.shapes import Dialect, Shape
-from anvil_tui.engines.dialects.torch_failures import is_exception
+from anvil_tui.engines.dialects.shapes import UNKNOWN, Dialect, Shape, Speaker
+from anvil_tui.engines.dialects.torch_failures import EXCEPTION
 from anvil_tui.engines.dialects.vllm_asides import ASIDES
 from anvil_tui.engines.dialects.vllm_failures import CAUSES, ECHOES
-from anvil_tui.engines.dialects.vllm_prefixes import HEADER, read, unnamed
+from anvil_tui.engines.dialects.vllm_prefixes import HEADER, read
 
 CONFIG = (
     r"\bmodel='{model:text}'",
@@ -100,7 +100,8 @@ SHAPES: tuple[Shape, ...] = (
     ),
     Shape(
         "V0 0.6.6 .. 0.9",
-        r"model weights take {weights_gib}GiB; non_torch_memory takes {non_torch_gib}GiB; PyTorch activation peak memory"
+        r"model weights take {weights_gib}GiB; non_torch_memory takes {non_torch_gib}GiB; PyTorch"
+        r" activation peak memory"
         r" takes {peak_activation_gib}GiB; the rest of the memory reserved for KV Cache is {kv_available_gib}GiB",
         phase="profile",
     ),
@@ -122,7 +123,8 @@ SHAPES: tuple[Shape, ...] = (
         "0.10.2 .. 0.23",
         r"Free memory on device .{0,20}?\({}/{device_total_gib} GiB\) on startup\. Desired GPU memory utilization is"
         r" \({gpu_memory_utilization}, {desired_gib} GiB\)\. Actual usage is {weights_gib} GiB for weight,"
-        r" {peak_activation_gib} GiB for peak activation, {non_torch_gib} GiB for non-torch memory, and {cuda_graph_gib}"
+        r" {peak_activation_gib} GiB for peak activation, {non_torch_gib} GiB for non-torch memory, and"
+        r" {cuda_graph_gib}"
         r" GiB for CUDAGraph memory\..*? Current kv cache memory in use is {kv_in_use_gib} GiB",
         phase="warmup",
         strength=1,
@@ -166,7 +168,8 @@ SHAPES: tuple[Shape, ...] = (
     ),
     Shape(
         "0.13 .. 0.32",
-        r"Auto-fit max_model_len: full model context length {max_model_len} fits in available KV cache memory \({} GiB.*\)",
+        r"Auto-fit max_model_len: full model context length {max_model_len} fits in available KV cache"
+        r" memory \({} GiB.*\)",
         phase="kv_report",
         strength=2,
     ),
@@ -232,7 +235,8 @@ SHAPES: tuple[Shape, ...] = (
     Shape("0.9 .. 0.32", r"Waiting for {} local, {} remote core engine proc", counts="engine_start_waits"),
     Shape(
         "0.7 .. 0.32",
-        r"(?:Engine \d+: )?Avg prompt throughput: {} tokens/s, Avg generation throughput: {} tokens/s, Running: {} reqs",
+        r"(?:Engine \d+: )?Avg prompt throughput: {} tokens/s, Avg generation throughput: {} tokens/s,"
+        r" Running: {} reqs",
     ),
     Shape(
         "0.9 .. 0.32",
@@ -243,11 +247,12 @@ SHAPES: tuple[Shape, ...] = (
 )
 
 WORDS = (
-    b"rror", b"xception", b"GB", b"MB", b"KV", b"kv ", b"iB", b"memory", b"model", b"rocess", b"failed", b"died", b"took",
+    b"rror", b"xception", b"GB", b"MB", b"KV", b"kv ", b"iB", b"memory", b"model", b"rocess", b"failed",
+    b"died", b"took",
     b"backend", b"version", b"args:", b"data type", b"world", b"nccl", b"Starting", b"takes", b"blocks",
     b"Resolved", b"Chunked", b"Initializing", b"oading", b"Dynamo", b"compile", b"oncurrency", b"attention",
     b"Graph", b"graph", b"startup", b"Uvicorn", b"shutdown", b"core", b"throughput", b"SpecDecoding", b"Errno",
-    b"Watchdog", b"EADDR", b"trace", b"dead",
+    b"Watchdog", b"Timed", b"EADDR", b"trace", b"dead",
 )  # fmt: skip
 
 DIALECT = Dialect(
@@ -257,7 +262,7 @@ DIALECT = Dialect(
     hallmark=re.compile(
         # SGLang's log also holds such a line of the vLLM library.
         HEADER.pattern.removesuffix(" ?")
-        + r" ?(?!Automatically detected platform|No platform detected)"
+        + r"(?! ?(?:Automatically detected platform|No platform detected))"
         + r"|\((?:APIServer|EngineCore|Worker|VllmWorker|RayWorker(?:Wrapper|Vllm|Proc))\w*(?: [\w=]+)? pid=\d"
         r'|"vllm_process_name"|\bvLLM\b|/vllm/|\bvllm[.:]|max seq len \(\d+\)'
     ),
@@ -270,6 +275,8 @@ DIALECT = Dialect(
         r"|\d[\d,.]* (?:tokens|blocks)\b.{0,60}(?i:kv cache)"
         r"|(?i:kv cache)[^.]{0,60}[ =:]\d"
     ),
-    is_exception=is_exception,
-    unnamed=unnamed,
+    exception=EXCEPTION,
+    # V0's driver, and V1's before 0.9, writes without a prefix; later every process has one, unless it got lost.
+    unnamed=Speaker("driver"),
+    unnamed_among=UNKNOWN,
 )

@@ -9,7 +9,11 @@ ASIDES: tuple[Shape, ...] = (
     Shape("0.8 .. 0.32", r"Initial free memory: {} GiB; Requested memory: {} \(util\), {} GiB"),
     Shape("0.8 .. 0.32", r"Free memory after profiling: {} GiB \(total\), {} GiB \(within requested\)"),
     Shape("0.10 .. 0.32", r"worker (?:init memory snapshot|requested memory): "),
-    Shape("0.8 .. 0.32", r"Memory profiling takes {profile_seconds} seconds\. Total non KV cache memory: ", phase="profile"),
+    Shape(
+        "0.8 .. 0.32",
+        r"Memory profiling takes {profile_seconds} seconds\. Total non KV cache memory: ",
+        phase="profile",
+    ),
     Shape("0.20 .. 0.32", r"Estimated .{1,40} CUDA graph memory: {} MiB (?:first-capture|for {} graphs)"),
     Shape("0.32", r"Free memory grew by {} GiB during profiling"),
     Shape("0.32", r"Peak GPU memory after loading weights: {} GiB"),
@@ -32,12 +36,16 @@ ASIDES: tuple[Shape, ...] = (
     Shape("0.12 .. 0.32", r"Custom quick allreduce: min size override = {} MB"),
     Shape("0.12 .. 0.32", r"Flashinfer max size: {} MB"),
     # --- multi-modal, offload, sleep ---
-    Shape("0.32", r"Reserving {} GiB of GPU memory for .* KV cache memory reduced to {kv_available_gib} GiB", strength=1),
+    Shape(
+        "0.32", r"Reserving {} GiB of GPU memory for .* KV cache memory reduced to {kv_available_gib} GiB", strength=1
+    ),
     Shape("0.9 .. 0.32", r"Calculated size of .* to be {} GiB"),
     Shape("0.9 .. 0.32", r"Media cache enabled at "),
     Shape("0.6 .. 0.32", r"Sleep mode freed {} GiB memory, {} GiB memory is still in use"),
     Shape("0.20 .. 0.32", r"SimpleCPUOffloadWorker \[(?:CPU|DISK)\]: "),
-    Shape("0.20 .. 0.32", r"(?:DiskBackend: |Created (?:EC )?mmap file |Host-registered mmap region|host_register failed)"),
+    Shape(
+        "0.20 .. 0.32", r"(?:DiskBackend: |Created (?:EC )?mmap file |Host-registered mmap region|host_register failed)"
+    ),
     Shape("0.20 .. 0.32", r"torch\.zeros pinned tensor "),
     Shape("0.20 .. 0.32", r".*?Total GPU memory saved: "),
     Shape("0.32", r"(?:kv cache group sizes|kv lcm block sizes) "),

@@ -8,7 +8,8 @@ from anvil_tui.engines.dialects.torch_failures import CUDA_OOM, TORCH
 CAUSES = (
     Cause(
         "V1 2025-04 ..",
-        r"To serve at least one request with the (?:models's|model's) max seq len \({max_seq_len}\), \({needed_gib} Gi?B"
+        r"To serve at least one request with the (?:models's|model's) max seq len \({max_seq_len}\),"
+        r" \({needed_gib} Gi?B"
         r" KV cache is needed, which is larger than the available KV cache memory \({available_gib} Gi?B\)\."
         r" Based on the available memory, the estimated maximum model length is {estimated_max_len}\.",
         kind="kv_too_small",
@@ -16,14 +17,16 @@ CAUSES = (
     ),
     Cause(
         "V1 2025-01 ..",
-        r"To serve at least one request with the (?:models's|model's) max seq len \({max_seq_len}\), \({needed_gib} Gi?B"
+        r"To serve at least one request with the (?:models's|model's) max seq len \({max_seq_len}\),"
+        r" \({needed_gib} Gi?B"
         r" KV cache is needed, which is larger than the available KV cache memory \({available_gib} Gi?B\)\. Try",
         kind="kv_too_small",
         wrapped=True,
     ),
     Cause(
         "V0",
-        r"The model's max seq len \({max_seq_len}\) is larger than the maximum number of tokens that can be stored in KV"
+        r"The model's max seq len \({max_seq_len}\) is larger than the maximum number of tokens that can"
+        r" be stored in KV"
         r" cache \({kv_tokens}\)",
         kind="kv_too_small",
         wrapped=True,
@@ -39,7 +42,8 @@ CAUSES = (
     ),
     Cause(
         "0.32",
-        r"Free memory on device .{0,20}?\({free_gib}/{total_gib} GiB\) on startup is less than the engine's budget after"
+        r"Free memory on device .{0,20}?\({free_gib}/{total_gib} GiB\) on startup is less than the"
+        r" engine's budget after"
         r" excluding external process's weights \({utilization}, {desired_gib} GiB\)",
         kind="gpu_busy",
         wrapped=True,
@@ -54,7 +58,8 @@ CAUSES = (
     Cause("V0", r"Error in memory profiling\.", kind="gpu_busy"),
     Cause(
         "0.32 CPU",
-        r"Available memory on node {node} \({free_gib}/{total_gib} GiB\) on (?:startup|kv cache allocation) is less than",
+        r"Available memory on node {node} \({free_gib}/{total_gib} GiB\) on (?:startup|kv cache"
+        r" allocation) is less than",
         kind="host_memory",
     ),
     *CUDA_OOM,
@@ -62,23 +67,24 @@ CAUSES = (
     Cause("all", r"OSError: \[Errno {errno}\] Bad address", kind="stale_shared_memory"),
     *TORCH,
     Cause("all", r"^(?:usage: )?[\w./-]+(?: \w+)?: error: {message:text}$", kind="bad_arguments"),
-    Cause("0.9 ..", r"Timed out waiting for engine core processes to start", kind="start_timeout"),
+    Cause("0.9 ..", r"Timed out waiting for engine(?:s| core processes) to ", kind="start_timeout"),
 )
 
 ECHOES = (
     Echo("V1", r"EngineCore failed to start", kind="engine_failed", depth=0, announces=True),
     Echo("V1", r"WorkerProc failed to start", kind="engine_failed", depth=0, announces=True),
     Echo("V1", r"WorkerProc initialization failed due to an exception", kind="engine_failed", depth=0),
+    Echo("V1", r"Engine core initialization failed.*?: \{[^}]{0,200}?: {exit_code}", kind="engine_failed", depth=0),
     Echo("V1", r"Engine core initialization failed", kind="engine_failed", depth=0),
     Echo("V0", r"Engine process failed to start", kind="engine_failed", depth=0),
-    Echo("V1", r"Worker proc {worker:word} died unexpectedly \(exit code: {exit_code}\)", kind="worker_died", depth=3),
-    Echo("V1", r"Worker proc {worker:word} died unexpectedly", kind="worker_died", depth=3),
-    Echo("Ray", r"RayWorkerProc rank={worker} died unexpectedly", kind="worker_died", depth=3),
+    Echo("V1", r"Worker proc \S+ died unexpectedly \(exit code: {exit_code}\)", kind="worker_died", depth=3),
+    Echo("V1", r"Worker proc \S+ died unexpectedly", kind="worker_died", depth=3),
+    Echo("Ray", r"RayWorkerProc rank={rank} died unexpectedly", kind="worker_died", depth=3),
     Echo("V1", r"EngineCore encountered a fatal error", kind="engine_dead", announces=True),
     Echo("V1", r"{message:sentence} See stack trace \(above\) for the root cause", kind="engine_dead", depth=2),
     Echo("V1", r"AsyncLLM output_handler failed", kind="engine_dead"),
     Echo("V1", r"EngineDeadError", kind="engine_dead"),
     Echo("V0", r"MQLLMEngine is already dead", kind="engine_dead"),
-    Echo("V0", r"Engine process \(pid {pid}\) died", kind="engine_dead"),
+    Echo("V0", r"Engine process \(pid {}\) died", kind="engine_dead"),
     Echo("V1", r"(?:Engine core process|Process) \S+ .{0,20}?died ", kind="engine_dead"),
 )

@@ -95,10 +95,3 @@ def _speaker(name: str, extra: str, pid: str) -> Speaker:
     if name.startswith("Worker"):
         return Speaker(name.removeprefix("Worker_"), "worker", pid)
     return Speaker(name, "other", pid)
-
-
-def unnamed(named: bool) -> Speaker:
-    """V0's driver, and V1's before 0.9, writes without a prefix; later every process has one, unless it got lost."""
-    return UNKNOWN if named else Speaker("driver")
-
-

@@ -23,7 +23,8 @@ def read(log: str, engine: str) -> dict[str, Any]:
     ("line", "expected"),
     [
         (
-            TP0 + "Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem=63.48 GB, mem usage=15.11 GB.",
+            TP0 + "Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem=63.48 GB,"
+            " mem usage=15.11 GB.",
             {"weights_gib": {"TP0": 15.11}, "extra": {"load_end_avail_gib": {"TP0": 63.48}}},
         ),
         (
@@ -61,12 +62,14 @@ def read(log: str, engine: str) -> dict[str, Any]:
             {"kv_pool_gb": {"TP0": 36.69}, "extra": {"swa_tokens": 171008, "full_tokens": 213761}},
         ),
         (
-            TP0 + "Mamba Cache is allocated. max_mamba_cache_size: 117, conv_state size: 0.28GB, ssm_state size: 8.07GB ",
+            TP0 + "Mamba Cache is allocated. max_mamba_cache_size: 117, conv_state size: 0.28GB,"
+            " ssm_state size: 8.07GB ",
             {"extra": {"mamba_conv_gib": {"TP0": 0.28}, "mamba_ssm_gib": {"TP0": 8.07}}},
         ),
         (TP0 + "Initialize DeepSeekV4TokenToKVPool with max_num_reqs=8 swa_size=1 c4_size=2 c128_size=3", {}),
         (
-            TP0 + "DSv4 memory calculation: bytes_per_full_token=15955.85, available_bytes=19.58 GB, full_token=1317632",
+            TP0 + "DSv4 memory calculation: bytes_per_full_token=15955.85, available_bytes=19.58 GB,"
+            " full_token=1317632",
             {},
         ),
         (TP0 + "Memory pool end. avail mem=8.38 GB", {"extra": {"pool_end_avail_gib": {"TP0": 8.38}}}),
@@ -108,7 +111,8 @@ def read(log: str, engine: str) -> dict[str, Any]:
         ),
         ("Capturing batches (bs=1 avail_mem=0.86 GB): 100%|##########| 4/4 [00:18<00:00,  4.51s/it]", {}),
         (
-            TP0 + "Decode batch. #running-req: 1, #token: 10, token usage: 0.00, cuda graph: True, gen throughput (token/s):"
+            TP0 + "Decode batch. #running-req: 1, #token: 10, token usage: 0.00, cuda graph: True, gen throughput"
+            " (token/s):"
             " 85.3, #queue-req: 0",
             {},
         ),
@@ -183,7 +187,7 @@ def test_sglang_arguments_are_facts() -> None:
         (
             "[2026-10-05 16:37:06] Subprocess scheduler_0 (pid=77) crashed with exit code -8",
             "scheduler_died",
-            {"process": "scheduler_0", "exit_code": -8},
+            {"exit_code": -8},
         ),
     ],
 )
@@ -212,7 +216,8 @@ def test_sglang_failures(lines: str, kind: str, figures: dict[str, Any], ready: 
         ),
         # b5600: with cells; b5950 and later: N/N seqs
         (
-            "llama_kv_cache_unified: size =  160.00 MiB (  4096 cells,  20 layers,  1 seqs), K (q8_0):   85.00 MiB, V (q8_0):"
+            "llama_kv_cache_unified: size =  160.00 MiB (  4096 cells,  20 layers,  1 seqs), K (q8_0):  "
+            " 85.00 MiB, V (q8_0):"
             "   75.00 MiB\n",
             {"extra": {"kv_mib": 160.0, "k_mib": 85.0, "v_mib": 75.0}},
         ),
@@ -232,7 +237,8 @@ def test_sglang_failures(lines: str, kind: str, figures: dict[str, Any], ready: 
         # 2026: prefixes, sched_reserve, recurrent state, n_ctx_seq
         (
             "0.01.446.339 I llama_context: n_ctx         = 32768\n"
-            "0.01.446.340 I llama_context: n_ctx_seq (32768) < n_ctx_train (262144) -- the full capacity of the model will"
+            "0.01.446.340 I llama_context: n_ctx_seq (32768) < n_ctx_train (262144) -- the full capacity"
+            " of the model will"
             " not be utilized\n"
             "0.01.447.702 I llama_memory_recurrent:      CUDA0 RS buffer size =   598.50 MiB\n"
             "0.01.447.703 I llama_memory_recurrent: size =  598.50 MiB (     1 cells,  64 layers,  1 seqs  3 rs_seq), R"
@@ -262,7 +268,8 @@ def test_sglang_failures(lines: str, kind: str, figures: dict[str, Any], ready: 
             "load: token to piece cache size = 0.2032 MB\n"
             "llama_model_load_from_file_impl: using device CUDA0 (Tesla V100-PCIE-16GB) - 15841 MiB free\n"
             "srv    load_model: prompt cache is enabled, size limit: 8192 MiB\n"
-            "common_memory_breakdown_print: |   - CUDA0 (RTX 3090)   | 24159 = 23257 + (21388 = 15345 +    5206 +     836) |\n",
+            "common_memory_breakdown_print: |   - CUDA0 (RTX 3090)   | 24159 = 23257 + (21388 = 15345 +   "
+            " 5206 +     836) |\n",
             {"extra": {"device_free_mib": 15841}},
         ),
     ],
@@ -285,7 +292,9 @@ def test_llamacpp_is_ready(line: str) -> None:
 
 
 def test_llamacpp_version() -> None:
-    found = report("0.00.000.320 I build: 4507 (4dd34ff83) with cc (Ubuntu 11.4.0) 11.4.0 for x86_64-linux-gnu", "llamacpp")
+    found = report(
+        "0.00.000.320 I build: 4507 (4dd34ff83) with cc (Ubuntu 11.4.0) 11.4.0 for x86_64-linux-gnu", "llamacpp"
+    )
     assert found.engine_version and found.engine_version.value == "4507 (4dd34ff83)"
 
 
@@ -311,7 +320,9 @@ def test_llamacpp_failures(line: str, kind: str, figures: dict[str, Any]) -> Non
 def test_llamacpp_takes_a_failure_back_when_it_retried() -> None:
     log = "ggml_cuda: allocating 146.12 MiB on device 0: cudaMalloc failed: out of memory\nsrv  x: all slots are idle\n"
     assert report(log, "llamacpp").state == "ready"
-    assert report("W common_fit_params: failed to fit params to free device memory: abort\n", "llamacpp").failure is None
+    assert (
+        report("W common_fit_params: failed to fit params to free device memory: abort\n", "llamacpp").failure is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -319,7 +330,8 @@ def test_llamacpp_takes_a_failure_back_when_it_retried() -> None:
     [
         (
             f"{CPP}Number of blocks in KV cache primary pool: 4607\n"
-            f"{CPP}Number of blocks in KV cache secondary pool: 0, onboard blocks to primary memory before reuse: true\n"
+            f"{CPP}Number of blocks in KV cache secondary pool: 0, onboard blocks to primary memory before"
+            f" reuse: true\n"
             f"{CPP}Number of tokens per block: 64.\n"
             f"{CPP}[MemUsageChange] Allocated 62.99 GiB for max tokens in paged KV cache (294848).\n",
             {"kv_tokens": 294848, "kv_pool_gb": {"?": 62.99},
@@ -341,19 +353,23 @@ def test_llamacpp_takes_a_failure_back_when_it_retried() -> None:
             {"kv_tokens": 132608, "extra": {"kv_bytes": 69524783104}},
         ),
         (
-            "[12/20/2025-04:21:50] [TRT-LLM] [I] [RANK 1] Memory used after loading model weights (inside torch) in memory"
+            "[12/20/2025-04:21:50] [TRT-LLM] [I] [RANK 1] Memory used after loading model weights (inside"
+            " torch) in memory"
             " usage profiling: 63.52 GiB\n",
             {"weights_gib": {"rank1": 63.52}},
         ),
         (
-            f"{T}Peak memory during memory usage profiling (torch + non-torch): 113.65 GiB, available KV cache memory when"
-            " calculating max tokens: 5.95 GiB, fraction is set 0.9, kv size is 73728. device total memory 119.70 GiB\n",
+            f"{T}Peak memory during memory usage profiling (torch + non-torch): 113.65 GiB, available KV"
+            f" cache memory when"
+            " calculating max tokens: 5.95 GiB, fraction is set 0.9, kv size is 73728. device total memory"
+            " 119.70 GiB\n",
             {"kv_available_gib": {"?": 5.95}, "extra": {"profiled_peak_gib": {"?": 113.65}}},
         ),
         (
             f"{T}Use 63.32 GB for model weights.\n"
             f"{CPP}[MemUsageChange] Allocated 1.14 GB GPU memory for runtime buffers.\n"
-            "[TensorRT-LLM][WARNING] Attention workspace size is not enough, increase the size from 0 bytes to 9 bytes\n"
+            "[TensorRT-LLM][WARNING] Attention workspace size is not enough, increase the size from 0"
+            " bytes to 9 bytes\n"
             f"{T}Setting PyTorch memory fraction to 0.59 (71.62 GiB)\n",
             {"extra": {"checkpoint_gib": {"?": 63.32}}},
         ),
@@ -375,7 +391,7 @@ def test_trtllm_failure_wrapper_is_no_cause() -> None:
 @pytest.mark.parametrize("engine", DIALECTS)
 def test_every_row_holds_a_word_that_its_dialect_looks_for(engine: str) -> None:
     dialect = DIALECTS[engine]
-    alternatives = {"cache state", "[Errno "}
+    alternatives = {"cache state", "[Errno ", "cudaHost"}
     rows: tuple[Row, ...] = (*dialect.shapes, *dialect.causes, *dialect.echoes)
     for row in rows:
         if row not in ASIDES and not any(one in row.template for one in alternatives):

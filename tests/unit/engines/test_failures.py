@@ -14,12 +14,14 @@ INFO = "(APIServer pid=1) INFO 10-05 10:04:20 [api.py:1] "
 READY = INFO + "Starting vLLM server on http://127.0.0.1:8000\nINFO:     Application startup complete.\n"
 ECHO = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
 TOO_SMALL = (
-    "ValueError: To serve at least one request with the {model} max seq len (32768), (0.06 {unit} KV cache is needed, which"
+    "ValueError: To serve at least one request with the {model} max seq len (32768), (0.06 {unit} KV cache"
+    " is needed, which"
     " is larger than the available KV cache memory (0.01 {unit}). {estimate}Try increasing `gpu_memory_utilization`"
 )
 ESTIMATE = "Based on the available memory, the estimated maximum model length is 3712. "
 OOM = (
-    "{kind}: CUDA out of memory. Tried to allocate 508.00 MiB. GPU 1 has a total capacity of 15.77 GiB of which 137.12 MiB"
+    "{kind}: CUDA out of memory. Tried to allocate 508.00 MiB. GPU 1 has a total capacity of 15.77 GiB of"
+    " which 137.12 MiB"
     " is free. Process 6513 has 15.63 GiB memory in use."
 )
 
@@ -42,7 +44,8 @@ OOM = (
              "estimated_max_len": 3712},
         ),
         (
-            "ValueError: The model's max seq len (29000) is larger than the maximum number of tokens that can be stored in"
+            "ValueError: The model's max seq len (29000) is larger than the maximum number of tokens that"
+            " can be stored in"
             " KV cache (23648). Try increasing",
             {"kind": "kv_too_small", "max_seq_len": 29000, "kv_tokens": 23648},
         ),
@@ -59,7 +62,8 @@ OOM = (
             {"kind": "gpu_busy", "free_gib": 36.75, "total_gib": 121.63, "utilization": 0.9, "desired_gib": 109.47},
         ),
         (
-            "AssertionError: Error in memory profiling. Initial free memory 20.1 GiB, current free memory 21.5 GiB. This"
+            "AssertionError: Error in memory profiling. Initial free memory 20.1 GiB, current free memory"
+            " 21.5 GiB. This"
             " happens when other processes sharing the same container release GPU memory",
             {"kind": "gpu_busy", "initial_free_gib": 20.1, "current_free_gib": 21.5},
         ),
@@ -77,7 +81,8 @@ OOM = (
             {"kind": "stale_shared_memory", "errno": 14},
         ),
         (
-            "RuntimeError: NCCL error in: /pytorch/torch/csrc/NCCLUtils.cpp:94, unhandled cuda error, NCCL version 2.28",
+            "RuntimeError: NCCL error in: /pytorch/torch/csrc/NCCLUtils.cpp:94, unhandled cuda error, NCCL"
+            " version 2.28",
             {"kind": "nccl", "error": "unhandled cuda error"},
         ),
         ("ncclUnhandledCudaError: Call to CUDA function failed.", {"kind": "nccl"}),
@@ -91,7 +96,8 @@ OOM = (
             {"kind": "cuda_error", "error": "an illegal memory access was encountered"},
         ),
         (
-            "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port:"
+            "torch.distributed.DistNetworkError: The server socket has failed to listen on any local"
+            " network address. port:"
             " 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
             {"kind": "port_in_use"},
         ),
@@ -137,16 +143,21 @@ def test_the_info_report_that_starts_like_the_error_is_no_failure() -> None:
 @pytest.mark.parametrize(
     "noise",
     [
-        "[rank0]:[W503 00:18:16.7 ProcessGroupNCCL.cpp:1575] Warning: WARNING: destroy_process_group() was not called before"
+        "[rank0]:[W503 00:18:16.7 ProcessGroupNCCL.cpp:1575] Warning: WARNING: destroy_process_group() was"
+        " not called before"
         " program exit, which can leak resources.",
         "nanobind: leaked 3 functions!",
         "resource_tracker: There appear to be 1 leaked shared_memory objects to clean up at shutdown",
-        "(APIServer pid=1) WARNING 12-01 03:40:29 [s.py:2] Found ulimit of 20000 and failed to automatically increase. This"
+        "(APIServer pid=1) WARNING 12-01 03:40:29 [s.py:2] Found ulimit of 20000 and failed to"
+        " automatically increase. This"
         " can cause fd limit errors like `OSError: [Errno 24] Too many open files`.",
-        "(APIServer pid=1) INFO 12-01 03:42:13 [s.py:2] Received request x: prompt: 'torch.OutOfMemoryError: CUDA out of"
+        "(APIServer pid=1) INFO 12-01 03:42:13 [s.py:2] Received request x: prompt:"
+        " 'torch.OutOfMemoryError: CUDA out of"
         " memory. Tried to allocate 508.00 MiB.'",
-        "(APIServer pid=1) ERROR 12-01 03:42:13 [serving.py:274] Error with model error=ErrorInfo(message='x', code=404)",
-        "(APIServer pid=1) ERROR 12-01 03:42:13 [validation.py:151] json.decoder.JSONDecodeError: Expecting value: line 1",
+        "(APIServer pid=1) ERROR 12-01 03:42:13 [serving.py:274] Error with model"
+        " error=ErrorInfo(message='x', code=404)",
+        "(APIServer pid=1) ERROR 12-01 03:42:13 [validation.py:151] json.decoder.JSONDecodeError:"
+        " Expecting value: line 1",
         "ValueError: a request's own error",
     ],
 )
@@ -161,7 +172,8 @@ def test_the_workers_exception_beats_its_parents() -> None:
         "(Worker_TP0 pid=3) ERROR 10-05 10:00:00 [m.py:1] Traceback (most recent call last):\n"
         "(Worker_TP0 pid=3) ERROR 10-05 10:00:00 [m.py:1] KeyError: 'model.layers.0.weight'\n"
         "(EngineCore pid=2) ERROR 10-05 10:00:01 [core.py:1] EngineCore failed to start.\n"
-        "(EngineCore pid=2) ERROR 10-05 10:00:01 [core.py:1] Exception: WorkerProc initialization failed due to an exception"
+        "(EngineCore pid=2) ERROR 10-05 10:00:01 [core.py:1] Exception: WorkerProc initialization failed"
+        " due to an exception"
         " in a background process. See stack trace for root cause.\n" + ECHO
     )
     failure = report(log).failure
@@ -170,7 +182,8 @@ def test_the_workers_exception_beats_its_parents() -> None:
 
 def test_the_rank_that_ran_out_of_memory_beats_the_ranks_that_lost_it() -> None:
     log = (
-        "(Worker_TP1 pid=4) ERROR 10-05 10:00:00 [m.py:1] RuntimeError: NCCL error in: /x.cpp:94, remote process exited\n"
+        "(Worker_TP1 pid=4) ERROR 10-05 10:00:00 [m.py:1] RuntimeError: NCCL error in: /x.cpp:94, remote"
+        " process exited\n"
         f"(Worker_TP0 pid=3) ERROR 10-05 10:00:00 [m.py:1] {OOM.format(kind='torch.OutOfMemoryError')}\n" + ECHO
     )
     failure = report(log).failure
@@ -181,17 +194,25 @@ def test_the_rank_that_ran_out_of_memory_beats_the_ranks_that_lost_it() -> None:
     ("lines", "kind", "figures"),
     [
         (
-            "(EngineCore pid=2) ERROR 10-05 10:00:01 [m.py:1] Worker proc VllmWorker-1 died unexpectedly (exit code: -9),"
+            "(EngineCore pid=2) ERROR 10-05 10:00:01 [m.py:1] Worker proc VllmWorker-1 died unexpectedly"
+            " (exit code: -9),"
             " shutting down executor.\n",
             "worker_died",
-            {"exit_code": -9, "worker": "VllmWorker-1"},
+            {"exit_code": -9},
         ),
         (
             "ERROR 10-05 10:00:01 client.py:1] MQLLMEngine is already dead, terminating server process\n",
             "engine_dead",
             {},
         ),
-        ("ERROR 10-05 10:00:01 client.py:1] Engine process (pid 77) died.\n", "engine_dead", {"pid": 77}),
+        (
+            "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s):"
+            " {'EngineCore_DP0':"
+            " -9}\n",
+            "engine_failed",
+            {"exit_code": -9},
+        ),
+        ("ERROR 10-05 10:00:01 client.py:1] Engine process (pid 77) died.\n", "engine_dead", {}),
         (
             "(EngineCore pid=2) ERROR 10-05 10:00:01 [core.py:1] EngineCore encountered a fatal error.\n"
             "(EngineCore pid=2) ERROR 10-05 10:00:01 [core.py:1] Traceback (most recent call last):\n"
@@ -253,3 +274,24 @@ def test_repeated_waits_are_counted_and_the_phase_stands() -> None:
     found = report(f"{INFO}torch.compile took 12.17 s in total\n" + f"{INFO}{wait}\n" * 3)
     assert found.facts["shm_broadcast_waits"].value == "3"
     assert found.last_phase == "compile" and found.state == "loading" and found.failure is None
+
+
+def test_cuda_error_999_while_peers_map_memory_is_nccls() -> None:
+    log = "".join(
+        f"(Worker_TP{rank} pid={rank + 3}) ERROR 10-05 10:00:00 [m.py:1] RuntimeError:"
+        f" ncclCuMemMapAndSetAccess failed: CUDA"
+        " error 999 'unknown error'\n"
+        for rank in range(2)
+    )
+    failure = report(log + ECHO).failure
+    assert failure and failure.kind == "nccl" and failure.source.line == 1
+
+
+def test_a_refused_host_pin_is_not_out_of_memory() -> None:
+    log = (
+        "(Worker_TP0 pid=3) ERROR 10-05 10:00:00 [m.py:1] RuntimeError: cudaHostRegister failed for 64.00"
+        " GiB of pinned host"
+        " memory: out of memory\n" + ECHO
+    )
+    failure = report(log).failure
+    assert failure and failure.kind == "pinned_memory"

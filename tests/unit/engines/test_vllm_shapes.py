@@ -7,15 +7,7 @@ import pytest
 from tests.unit.engines.logs import figures, report
 
 HEAD = "(EngineCore pid=7) INFO 12-01 03:40:43 [x.py:1] "
-USAGE = (
-    "Free memory on device (93.87/95.59 GiB) on startup. Desired GPU memory utilization is (0.88, 84.12 GiB). Actual"
-    " usage is {usage}. Replace gpu_memory_utilization config with `--kv-cache-memory=17645235405` (16.43 GiB) to fit into"
-    " requested memory, or `--kv-cache-memory=28116131840` (26.19 GiB) to fully utilize gpu memory. Current kv cache memory"
-    " in use is 16.57 GiB."
-)
-WEIGHT = "66.17 GiB for weight, 1.17 GiB for peak activation, 0.15 GiB for non-torch memory, and 0.05 GiB for CUDAGraph memory"
-CONSUMED = "39.07 GiB for consumed memory (weights + non-torch), 1.5 GiB for peak activation, and 0.17 GiB for CUDAGraph memory"
-E = "EngineCore"
+USAGE = "EngineCore"
 
 
 @pytest.mark.parametrize(
@@ -31,14 +23,16 @@ E = "EngineCore"
             {"extra": {"kv_reserved_gib": {E: 20.0}}},
         ),
         (
-            "model weights take 21.21GiB; non_torch_memory takes 0.20GiB; PyTorch activation peak memory takes 0.37GiB; the"
+            "model weights take 21.21GiB; non_torch_memory takes 0.20GiB; PyTorch activation peak memory"
+            " takes 0.37GiB; the"
             " rest of the memory reserved for KV Cache is 1.57GiB.",
             {"weights_gib": {E: 21.21}, "non_torch_gib": {E: 0.2}, "peak_activation_gib": {E: 0.37},
              "kv_available_gib": {E: 1.57}},
         ),
         ("Explicitly set (1.0/9.46) GiB for KV cache on node 0.", {"extra": {"cpu_kv_gib": {E: 1.0}}}),
         (
-            "Auto set (4.2/9.46) GiB for KV cache on node 0, with 8.51 GiB requested memory for the worker. 4.31 GiB memory"
+            "Auto set (4.2/9.46) GiB for KV cache on node 0, with 8.51 GiB requested memory for the"
+            " worker. 4.31 GiB memory"
             " was consumed by non-kv usages.",
             {"extra": {"cpu_kv_gib": {E: 4.2}}},
         ),
@@ -80,7 +74,8 @@ E = "EngineCore"
             {"extra": {"gpu_memory_utilization": 0.99}},
         ),
         (
-            "Memory profiling results: total_gpu_memory=23.58GiB initial_memory_usage=15.34GiB peak_torch_memory=17.98GiB"
+            "Memory profiling results: total_gpu_memory=23.58GiB initial_memory_usage=15.34GiB"
+            " peak_torch_memory=17.98GiB"
             " memory_usage_post_profile=15.35GiB non_torch_memory=0.35GiB kv_cache_size=2.89GiB"
             " gpu_memory_utilization=0.90",
             {"kv_available_gib": {E: 2.89}, "non_torch_gib": {E: 0.35},
@@ -118,12 +113,14 @@ E = "EngineCore"
             {"cuda_graph_gib": {E: 0.17}, "cuda_graph_estimated_gib": {E: 0.62}},
         ),
         (
-            "CUDA graph memory profiling is enabled (default since v0.21.0). The current --gpu-memory-utilization=0.9000 is"
+            "CUDA graph memory profiling is enabled (default since v0.21.0). The current"
+            " --gpu-memory-utilization=0.9000 is"
             " equivalent to --gpu-memory-utilization=0.8974 without CUDA graph memory profiling.",
             {},
         ),
         (
-            "CUDA graph memory profiling is disabled (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0). Without it, CUDA graph"
+            "CUDA graph memory profiling is disabled (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0). Without"
+            " it, CUDA graph"
             " memory is not accounted for",
             {},
         ),
@@ -177,7 +174,8 @@ E = "EngineCore"
         ),
         # running
         (
-            "Engine 000: Avg prompt throughput: 9.8 tokens/s, Avg generation throughput: 10.5 tokens/s, Running: 0 reqs,"
+            "Engine 000: Avg prompt throughput: 9.8 tokens/s, Avg generation throughput: 10.5 tokens/s,"
+            " Running: 0 reqs,"
             " Waiting: 0 reqs, GPU KV cache usage: 0.0%, Prefix cache hit rate: 0.0%",
             {},
         ),
@@ -282,8 +280,10 @@ def test_compiled_parts_of_a_rank_add_up_and_the_slowest_rank_counts() -> None:
 
 def test_acceptance_of_the_last_window() -> None:
     text = (
-        "SpecDecoding metrics: Mean acceptance length: 4.57, Accepted throughput: 1.59 tokens/s, Drafted throughput: 2.23"
-        " tokens/s, Accepted: 82 tokens, Drafted: 115 tokens, Per-position acceptance rate: 1.000, 0.870, 0.652, Avg Draft"
+        "SpecDecoding metrics: Mean acceptance length: 4.57, Accepted throughput: 1.59 tokens/s, Drafted"
+        " throughput: 2.23"
+        " tokens/s, Accepted: 82 tokens, Drafted: 115 tokens, Per-position acceptance rate: 1.000, 0.870,"
+        " 0.652, Avg Draft"
         " acceptance rate: 71.3%"
     )
     spec = report(HEAD + text).groups["spec"]
