@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
 
+from msgspec.structs import replace
+
 from anvil_tui.evidence.arms.differences import Differences
-from anvil_tui.evidence.arms.runs import paths, prompt_lengths, scored
+from anvil_tui.evidence.arms.runs import is_rehearsal, paths, prompt_lengths, scored
 from anvil_tui.evidence.arms.starts import difference, kv_figures, kv_gib, last_start, peak_activation
 from anvil_tui.evidence.verdicts import T_BLOCKS
 from anvil_tui.records.arm import Arm
@@ -253,8 +255,11 @@ PAIRED_RULES: tuple[Rule, ...] = (metric_verdicts, gates_passed, too_few_for_ran
 
 
 def find_claims(rules: tuple[Rule, ...], found: Findings) -> tuple[Claim, ...]:
-    """Every claim of these rules, in their order."""
-    return tuple(claim for rule in rules for claim in rule(found))
+    """Every claim of these rules, in their order. A rehearsal proves nothing."""
+    claims = tuple(claim for rule in rules for claim in rule(found))
+    if not any(map(is_rehearsal, (found.baseline, found.candidate))):
+        return claims
+    return tuple(replace(claim, status="not proven", missing="a rehearsal is no evidence") for claim in claims)
 
 
 def matched_largest(baseline: Arm, candidate: Arm) -> int | None:

@@ -117,11 +117,12 @@ def _all_nonces(arm: Arm) -> frozenset[str]:
 def _check(item: _Item, baseline: Arm, candidate: Arm) -> Invariant | None:
     old, new = _observed(item, baseline), _observed(item, candidate)
     said_old, said_new = _declared(item, baseline), _declared(item, candidate)
-    if said_old is not None and said_new is not None and said_old != said_new:
+    contradicted = _contradicts(old, said_old) or _contradicts(new, said_new)
+    if said_old is not None and said_new is not None and said_old != said_new and not contradicted:
         return None
     places = tuple(dict.fromkeys(place for values in (old, new) for paths in values.values() for place in paths))
     told = old.keys() | new.keys()
-    if len(told) > 1 or _contradicts(old, said_old) or _contradicts(new, said_new):
+    if len(told) > 1 or contradicted:
         return _told(item.text, "violated", _words(old, said_old), _words(new, said_new), places)
     if old and new:
         return _told(item.text, "observed", _words(old, said_old), _words(new, said_new), places)

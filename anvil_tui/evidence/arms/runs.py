@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from anvil_tui.evidence.run_metrics import COMPLETED, run_metrics
 from anvil_tui.records.arm import Arm, MeasuredRun
+from anvil_tui.records.lane import RehearsalLaunch
 from anvil_tui.records.run_metrics import Clock
 
 HIGHER_IS_BETTER = {
@@ -33,6 +34,15 @@ class RunValue:
 
     value: float | None
     recomputed: bool
+
+
+def is_rehearsal(arm: Arm) -> bool:
+    """Whether anything of the arm comes from a simulated engine."""
+    return (
+        any(run.rehearsal for run in arm.runs)
+        or any(gate.rehearsal for gate in arm.gates)
+        or any(isinstance(one.profile.launch, RehearsalLaunch) for one in arm.profiles)
+    )
 
 
 def scored(arm: Arm) -> tuple[MeasuredRun, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from anvil_tui.evidence.arms.invariants import check_invariants
-from anvil_tui.evidence.arms.runs import HIGHER_IS_BETTER, definitions, paths, scored
+from anvil_tui.evidence.arms.runs import HIGHER_IS_BETTER, definitions, is_rehearsal, paths, scored
 from anvil_tui.records.arm import Arm
 from anvil_tui.records.comparison import Caveat
 
@@ -88,10 +88,9 @@ def unlike_definitions(baseline: Arm, candidate: Arm) -> Iterator[Caveat]:
 def rehearsal(baseline: Arm, candidate: Arm) -> Iterator[Caveat]:
     """A simulated engine is never evidence."""
     for arm in (baseline, candidate):
-        simulated = [run for run in arm.runs if run.rehearsal]
-        if simulated:
+        if is_rehearsal(arm):
             yield Caveat(
                 rule="rehearsal",
                 text=f"REHEARSAL: {arm.name} is a simulated engine; nothing here is evidence.",
-                evidence=paths(simulated),
+                evidence=(*paths(arm.runs), *(one.path for one in arm.profiles)),
             )

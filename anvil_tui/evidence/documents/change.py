@@ -10,7 +10,7 @@ import msgspec
 
 from anvil_tui.evidence.arms.differences import Differences, lane_differences
 from anvil_tui.evidence.arms.invariants import check_invariants
-from anvil_tui.evidence.arms.runs import common_clock, compared_runs, prompt_lengths, run_value, scored
+from anvil_tui.evidence.arms.runs import common_clock, compared_runs, is_rehearsal, prompt_lengths, run_value, scored
 from anvil_tui.evidence.arms.starts import difference, kv_figures, last_start
 from anvil_tui.evidence.caveats.rules import find_caveats
 from anvil_tui.evidence.claims import CHANGE_RULES, Findings, find_claims
@@ -59,7 +59,7 @@ def change_document(baseline: Arm, candidate: Arm, *, generated_at: str, at: int
         "schema": SCHEMA,
         "generated_at": generated_at,
         "observed_date_utc": unknown.note("observed_date_utc", _date(baseline, candidate), "no run tells its time"),
-        "rehearsal": any(run.rehearsal for arm in (baseline, candidate) for run in arm.runs),
+        "rehearsal": any(map(is_rehearsal, (baseline, candidate))),
         "evidence_types": _evidence_types(baseline, candidate),
         "identity": _identity(baseline, candidate, differences, unknown),
         "controlled_change": _controlled(differences, unknown),

@@ -18,6 +18,7 @@ from anvil_tui.evidence.arms.runs import (
     common_clock,
     compared_runs,
     definitions,
+    is_rehearsal,
     one_value,
     output_lengths,
     paths,
@@ -83,6 +84,7 @@ def paired_document(
     groups = _groups(old, new)
     metrics, effects = _metrics(groups[-1], (old, new), clock, rule)
     caveats = find_caveats(baseline, candidate)
+    rehearsal = any(map(is_rehearsal, (baseline, candidate)))
     claims = find_claims(PAIRED_RULES, Findings(old, new, None, effects, None, None))
     memory = memory_part(baseline, candidate, unknown)
     gate = _gate_part(baseline, candidate, unknown)
@@ -90,7 +92,7 @@ def paired_document(
         "schema": SCHEMA,
         "schema_version": SCHEMA,
         "generated_at": generated_at,
-        "rehearsal": any(run.rehearsal for arm in (baseline, candidate) for run in arm.runs),
+        "rehearsal": rehearsal,
         **_identity_part(baseline, candidate, unknown),
         "protocol": _protocol_part(groups[-1], baseline, candidate, clock, unknown),
         "invariants": [
@@ -117,7 +119,8 @@ def paired_document(
         document["metrics_by_protocol"] = {
             _group_name(group): _metrics(group, (old, new), clock, rule)[0] for group in groups
         }
-    document["decision"] = decision_text(template, _decision_values(old, new, effects, document, len(caveats)))
+    text = decision_text(template, _decision_values(old, new, effects, document, len(caveats)))
+    document["decision"] = f"REHEARSAL: {text}" if rehearsal else text
     document["raw_artifact_hashes_sha256"] = {**baseline.hashes, **candidate.hashes}
     document["unknown"] = dict(sorted(unknown.reasons.items()))
     return document

@@ -221,6 +221,15 @@ def test_a_second_difference_is_told_and_nothing_is_proven_of_the_first(seed004:
     assert "memory_moved" in claims(document, "not_proven")
 
 
+def test_a_rehearsal_proves_nothing(seed004: dict[str, tuple[str, Path]]) -> None:
+    simulated = {**profile(4096), "launch": {"kind": "rehearsal"}}
+    write(seed004["profile 4096"][1], simulated)
+    document = changed(seed004)
+    assert document["rehearsal"] is True
+    assert claims(document, "proven") == {}
+    assert {one["missing"] for one in claims(document, "not_proven").values()} == {"a rehearsal is no evidence"}
+
+
 def test_next_test_is_a_campaign_file(seed004: dict[str, tuple[str, Path]]) -> None:
     test = changed(seed004)["interpretation"]["next_test"]
     assert tomli_w.dumps(test)

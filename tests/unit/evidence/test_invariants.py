@@ -73,6 +73,15 @@ def test_a_log_contradicts_its_profile() -> None:
     assert status(old, new)["same max_num_batched_tokens"] == "violated"
 
 
+def test_a_declared_difference_does_not_hide_a_contradiction() -> None:
+    """Declared 4,096, but the log still says 8,192: the change was not made."""
+    report = start(15.27, 283_917, 2.17, 1.73, facts={"max_num_batched_tokens": word("8192")})
+    old = with_profile(arm("a"), profile())
+    other = profile(recipe=Recipe(max_model_len=131_072, max_num_batched_tokens=4096))
+    new = replace(with_profile(arm("b"), other), starts=(LoadStart(path="s.json", report=report),))
+    assert status(old, new)["same max_num_batched_tokens"] == "violated"
+
+
 def test_free_texts_do_not_contradict() -> None:
     """A profile's words for a build are not the log's."""
     told = profile(identity=Identity(model="m", engine="vllm", runtime="0.11.2.dev280+r33"))
