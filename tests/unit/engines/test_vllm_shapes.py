@@ -7,7 +7,21 @@ import pytest
 from tests.unit.engines.logs import figures, report
 
 HEAD = "(EngineCore pid=7) INFO 12-01 03:40:43 [x.py:1] "
-USAGE = "EngineCore"
+USAGE = (
+    "Free memory on device (93.87/95.59 GiB) on startup. Desired GPU memory utilization is (0.88, 84.12 GiB). Actual"
+    " usage is {usage}. Replace gpu_memory_utilization config with `--kv-cache-memory=17645235405` (16.43 GiB) to fit"
+    " into requested memory, or `--kv-cache-memory=28116131840` (26.19 GiB) to fully utilize gpu memory. Current kv"
+    " cache memory in use is 16.57 GiB."
+)
+WEIGHT = (
+    "66.17 GiB for weight, 1.17 GiB for peak activation, 0.15 GiB for non-torch memory,"
+    " and 0.05 GiB for CUDAGraph memory"
+)
+CONSUMED = (
+    "39.07 GiB for consumed memory (weights + non-torch), 1.5 GiB for peak activation,"
+    " and 0.17 GiB for CUDAGraph memory"
+)
+E = "EngineCore"
 
 
 @pytest.mark.parametrize(
