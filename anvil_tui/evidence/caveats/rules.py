@@ -21,6 +21,7 @@ ABOUT_ARMS: tuple[Rule, ...] = (
     memory.memory_not_captured,
     memory.reserve_not_passed,
     starts.unlike_cache_state,
+    starts.kv_tokens_unlike,
 )
 """Rules about everything that is known of an arm."""
 

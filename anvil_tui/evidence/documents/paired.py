@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 import msgspec
@@ -12,30 +10,24 @@ import msgspec
 from anvil_tui.evidence.arms.differences import lane_differences
 from anvil_tui.evidence.arms.invariants import check_invariants
 from anvil_tui.evidence.arms.runs import (
-    HIGHER_IS_BETTER,
-    Protocol,
-    blocks,
     common_clock,
     compared_runs,
-    definitions,
     is_rehearsal,
     one_value,
-    output_lengths,
     paths,
-    protocols,
-    run_value,
     scored,
     unscored,
 )
 from anvil_tui.evidence.arms.starts import last_start, told
-from anvil_tui.evidence.caveats.answers import lengths_differ
 from anvil_tui.evidence.caveats.rules import find_caveats
 from anvil_tui.evidence.claims import PAIRED_RULES, Findings, find_claims
 from anvil_tui.evidence.documents.decision import TEMPLATE, decision_text
 from anvil_tui.evidence.documents.memory import memory_part, reserve_pass
+from anvil_tui.evidence.documents.metrics import Group, comparable_groups, equal_length_part, metrics_part
 from anvil_tui.evidence.documents.unknown import Unknown
-from anvil_tui.evidence.statistics import percent_change, success_interval
-from anvil_tui.evidence.verdicts import effect
+from anvil_tui.evidence.kv.explanation import explain
+from anvil_tui.evidence.kv.reports import report_of_start
+from anvil_tui.evidence.statistics import success_interval
 from anvil_tui.records.arm import Arm, MeasuredRun
 from anvil_tui.records.comparison import Effect, VerdictRule
 from anvil_tui.records.run_metrics import Clock
@@ -64,13 +56,14 @@ FIELDS = frozenset(
         "decision",
         "raw_artifact_hashes_sha256",
         "unknown",
+        "text",
+        "status",
+        "evidence",
+        "checks",
+        "reasoning_seen",
     }
 )
 """Names that no arm may have."""
-
-_LENGTH_BOUND = frozenset({"ttft_p50_ms", "generation_p50_ms", "e2e_p50_ms", "throughput_tok_s"})
-"""Metrics that a longer answer changes by itself."""
-_EQUAL_LENGTH_FROM = ("time_to_first_output_p50_ms", "decode_tok_s_p50")
 
 
 def paired_document(
@@ -81,8 +74,8 @@ def paired_document(
     old, new = compared_runs(baseline, candidate)
     clock = common_clock((baseline, candidate))
     invariants = check_invariants(baseline, candidate)
-    groups = _groups(old, new)
-    metrics, effects = _metrics(groups[-1], (old, new), clock, rule)
+    groups = comparable_groups(old, new)
+    metrics, effects = metrics_part(groups[-1], (old, new), clock, rule)
     caveats = find_caveats(baseline, candidate)
     rehearsal = any(map(is_rehearsal, (baseline, candidate)))
     claims = find_claims(PAIRED_RULES, Findings(old, new, None, effects, None, None))
@@ -108,7 +101,7 @@ def paired_document(
         candidate.name: _arm_part(candidate, new, unknown),
         baseline.name: _arm_part(baseline, old, unknown),
         "metrics": metrics,
-        "latency_at_equal_output_length": _equal_length_part(groups[-1], (old, new), clock, unknown),
+        "latency_at_equal_output_length": equal_length_part(groups[-1], (old, new), clock, unknown),
         "success": {arm.name: _success(arm, rule) for arm in (new, old)},
         "memory": memory,
         "functional_gate": gate,
@@ -117,89 +110,13 @@ def paired_document(
     }
     if len(groups) > 1:
         document["metrics_by_protocol"] = {
-            _group_name(group): _metrics(group, (old, new), clock, rule)[0] for group in groups
+            group.name: metrics_part(group, (old, new), clock, rule)[0] for group in groups
         }
     text = decision_text(template, _decision_values(old, new, effects, document, len(caveats)))
     document["decision"] = f"REHEARSAL: {text}" if rehearsal else text
     document["raw_artifact_hashes_sha256"] = {**baseline.hashes, **candidate.hashes}
     document["unknown"] = dict(sorted(unknown.reasons.items()))
     return document
-
-
-def _group_name(group: _Group) -> str:
-    label, concurrency = group.protocol
-    return f"{label if label is not None else 'unknown'} × {concurrency if concurrency is not None else 'unknown'}"
-
-
-@dataclass(frozen=True)
-class _Group:
-    """The scored runs of both arms under one protocol; `common` is false where the arms share none."""
-
-    protocol: Protocol
-    baseline: Sequence[MeasuredRun]
-    candidate: Sequence[MeasuredRun]
-    common: bool = True
-
-
-def _groups(baseline: Arm, candidate: Arm) -> list[_Group]:
-    """The scored runs by common protocol, shortest prompt first; all of them in one group where none is common."""
-    old, new = protocols(scored(baseline)), protocols(scored(candidate))
-    common = sorted(old.keys() & new.keys(), key=lambda key: (key[0] or 0, -(key[1] or 0)))
-    if not common:
-        return [_Group((None, None), scored(baseline), scored(candidate), common=False)]
-    return [_Group(key, old[key], new[key]) for key in common]
-
-
-def _metrics(
-    group: _Group, arms: tuple[Arm, Arm], clock: Clock, rule: VerdictRule
-) -> tuple[dict[str, Any], dict[str, Effect]]:
-    """Each metric with all values, medians and delta, in the seeds' fields, and its effect over blocks."""
-    baseline, candidate = arms
-    old, new = group.baseline, group.candidate
-    invalid = "" if group.common or not (old and new) else "the arms ran no common protocol"
-    if any(run.rehearsal for run in (*old, *new)):
-        invalid = "a rehearsal is no evidence"
-    unequal = lengths_differ(baseline, candidate)
-    part: dict[str, Any] = {}
-    effects: dict[str, Effect] = {}
-    for metric, higher in HIGHER_IS_BETTER.items():
-        values = {
-            arm.name: [run_value(run, metric, clock) for run in runs]
-            for arm, runs in zip(arms, (old, new), strict=True)
-        }
-        known = {name: [one.value for one in told if one.value is not None] for name, told in values.items()}
-        medians = {name: median(told) if told else None for name, told in known.items()}
-        unlike = definitions(old, metric) != definitions(new, metric) and bool(old and new)
-        delta = None if unlike else percent_change(medians[candidate.name], medians[baseline.name])
-        kind = "delta_percent" if higher else "latency_delta_percent"
-        one = effect(
-            blocks(old, new, metric, clock),
-            known[baseline.name],
-            known[candidate.name],
-            higher_is_better=higher,
-            rule=rule,
-            invalid="the metric does not mean the same in both arms" if unlike else invalid,
-            confounded="the answers differ in length" if unequal and metric in _LENGTH_BOUND else "",
-        )
-        effects[metric] = one
-        part[metric] = {
-            **{f"{arm.name}_values": [value.value for value in values[arm.name]] for arm in (candidate, baseline)},
-            **{f"{arm.name}_median": medians[arm.name] for arm in (candidate, baseline)},
-            f"{candidate.name}_{kind}": delta,
-            "basis": _basis(
-                [value.recomputed for told in values.values() for value in told if value.value is not None]
-            ),
-            "effect": msgspec.to_builtins(one),
-        }
-    return part, effects
-
-
-def _basis(recomputed: list[bool]) -> str | None:
-    if not recomputed:
-        return None
-    if all(recomputed):
-        return "recomputed from request records"
-    return "partly as the files state it" if any(recomputed) else "as the files state it"
 
 
 def _identity_part(baseline: Arm, candidate: Arm, unknown: Unknown) -> dict[str, Any]:
@@ -219,7 +136,7 @@ def _identity_part(baseline: Arm, candidate: Arm, unknown: Unknown) -> dict[str,
     }
 
 
-def _protocol_part(group: _Group, baseline: Arm, candidate: Arm, clock: Clock, unknown: Unknown) -> dict[str, Any]:
+def _protocol_part(group: Group, baseline: Arm, candidate: Arm, clock: Clock, unknown: Unknown) -> dict[str, Any]:
     (label, concurrency), old, new = group.protocol, group.baseline, group.candidate
     runs = (*old, *new)
     counts = {arm.name: len(scored_runs) for arm, scored_runs in ((candidate, new), (baseline, old))}
@@ -277,6 +194,9 @@ def _arm_part(arm: Arm, compared: Arm, unknown: Unknown) -> dict[str, Any]:
         "kv_cache_tokens": start.report.kv_tokens.value if start and start.report.kv_tokens else None,
         "startup_seconds": start.startup_seconds if start else None,
     }
+    if start is not None:
+        profile = arm.profiles[0].profile if arm.profiles else None
+        part["kv_cache_explanation"] = explain(report_of_start(start.path, start.report, profile)).words
     part["accepted_token_fraction" if scope == "run" else "cumulative_accepted_token_fraction"] = fraction
     reasons = {
         "served_model": "the runs name none, or several",
@@ -304,36 +224,6 @@ def _retained(run: MeasuredRun) -> dict[str, Any]:
         "error": "; ".join(dict.fromkeys(run.failures)) or ("interrupted" if run.interrupted else None),
         "treatment": "retained as reliability evidence and excluded from successful-run median aggregation",
     }
-
-
-def _equal_length_part(group: _Group, arms: tuple[Arm, Arm], clock: Clock, unknown: Unknown) -> dict[str, Any] | None:
-    """E2E at one output length: time to first output + (length − 1) / decode of each run, length the common median."""
-    baseline, candidate = arms
-    old, new = group.baseline, group.candidate
-    lengths = [length for run in (*old, *new) for length in output_lengths(run)]
-    if not lengths:
-        return unknown.note("latency_at_equal_output_length", None, "no run tells its output tokens")
-    if any(definitions(old, metric) != definitions(new, metric) for metric in _EQUAL_LENGTH_FROM):
-        return unknown.note("latency_at_equal_output_length", None, "the arms do not mean the same by its parts")
-    length = round(median(lengths))
-    values = {
-        arm.name: [_at_length(run, length, clock) for run in runs] for arm, runs in ((candidate, new), (baseline, old))
-    }
-    medians = {
-        name: median(known) if (known := [v for v in told if v is not None]) else None for name, told in values.items()
-    }
-    return {
-        "output_tokens": length,
-        **{f"{name}_e2e_ms_values": told for name, told in values.items()},
-        **{f"{name}_e2e_ms_median": value for name, value in medians.items()},
-        f"{candidate.name}_latency_delta_percent": percent_change(medians[candidate.name], medians[baseline.name]),
-    }
-
-
-def _at_length(run: MeasuredRun, length: int, clock: Clock) -> float | None:
-    first = run_value(run, _EQUAL_LENGTH_FROM[0], clock).value
-    decode = run_value(run, _EQUAL_LENGTH_FROM[1], clock).value
-    return None if first is None or not decode else first + (length - 1) / decode * 1000.0
 
 
 def _success(arm: Arm, rule: VerdictRule) -> dict[str, Any]:

@@ -152,6 +152,16 @@ def test_unlike_cache_state() -> None:
     assert "weight loading took 110.0 s" in one(starts.unlike_cache_state, *arms)
 
 
+def test_kv_tokens_unlike() -> None:
+    def started(name: str, gib: float, tokens: int, concurrency: float) -> Arm:
+        return replace(arm(name), starts=(LoadStart(path=name, report=start(gib, tokens, concurrency, 1.0)),))
+
+    old, new = started("a", 15.27, 283_917, 2.17), started("b", 15.99, 553_243, 4.22)
+    assert "+94.861 % of reported tokens for +4.715 %" in one(starts.kv_tokens_unlike, old, new)
+    assert silent(starts.kv_tokens_unlike, old, old)
+    assert silent(starts.kv_tokens_unlike, old, NEW)
+
+
 def test_too_few_blocks() -> None:
     text = one(order.too_few_blocks, runs(3), runs(5, "b"))
     assert text == (
