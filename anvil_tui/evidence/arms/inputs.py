@@ -122,10 +122,15 @@ def load_data(path: Path) -> Any:
             raise BadInput(str(path), Fault("gzip", str(error), "a whole gzip file")) from None
     try:
         if path.suffix == ".jsonl":
-            return [json.loads(line) for line in raw.split(b"\n") if line.strip()]
-        return json.loads(raw)
+            return [json.loads(line, parse_constant=_refuse) for line in raw.split(b"\n") if line.strip()]
+        return json.loads(raw, parse_constant=_refuse)
     except (UnicodeDecodeError, ValueError) as error:
         raise BadInput(str(path), Fault("syntax", str(error), "JSON")) from None
+
+
+def _refuse(constant: str) -> float:
+    """NaN and Infinity are no JSON, and no measurement."""
+    raise ValueError(f"{constant} is not a number")
 
 
 def _arm(name: str, files: Sequence[InputFile]) -> Arm:

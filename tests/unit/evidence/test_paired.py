@@ -311,9 +311,12 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
     empty.mkdir()
     torn = tmp_path / "torn.json"
     torn.write_text('{"schema": "anvil-run/v1"')
+    endless = tmp_path / "nan.json"
+    endless.write_text('{"schema": "anvil-serving.benchmark/v1", "wall_clock_ms": NaN}')
     for path, words in (
         (tmp_path / "absent.json", "No such file"),
         (torn, "JSON"),
+        (endless, "NaN is not a number"),
         (empty, "none of our artifacts"),
         (write(tmp_path / "other.json", {"schema": "someone/v1"}), "someone/v1"),
         (write(tmp_path / "wrong.json", {"schema": "anvil-run/v1"}), "missing"),
