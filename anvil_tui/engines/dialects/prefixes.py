@@ -9,9 +9,10 @@ import msgspec
 
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 
-# `docker logs -t` (up to nine fractional digits), compose's `service-1  | `, mpirun's `[1,0]<stdout>:`, in any order.
+# `docker logs -t` (up to nine fractional digits), CRI's `stdout F` behind such a stamp, compose's `service-1  | `,
+# mpirun's `[1,0]<stdout>:`, in any order.
 _OUTER = re.compile(
-    r"(?:(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) ?"
+    r"(?:(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))(?: std(?:out|err) [FP])?(?: |$)"
     r"|[\w./-]{1,60}-\d{1,4} +\| ?"
     r"|\[\d+,\d+\]<std(?:out|err)>: ?)"
 )
@@ -25,8 +26,10 @@ def plain(raw: bytes) -> str:
 
 
 def outer(text: str) -> tuple[str | None, str]:
-    """What a container runtime or a launcher put in front: its time stamp, if any, and the text behind it."""
+    """What a container runtime or a launcher put around: its time stamp, if any, and the text itself."""
     at = None
+    if text.startswith('{"log":') and (found := json_record(text)) is not None:  # Docker's own json-file
+        at, text = str(found.get("time") or "") or None, str(found["log"]).rstrip("\r\n")
     while match := _OUTER.match(text):
         at = match["at"] or at
         text = text[match.end() :]

@@ -35,6 +35,9 @@ ARGUMENTS = (
     r"'max_num_batched_tokens': {max_num_batched_tokens}",
     r"'max_num_seqs': {max_num_seqs}",
     r"'gpu_memory_utilization': {gpu_memory_utilization}",
+    r"'block_size': {block_size}",
+    r"'kv_cache_dtype': '{kv_cache_dtype:word}'",
+    r"'async_scheduling': {async_scheduling:word}[,}]",
 )
 
 # Rows are tried from the top; the first that matches reads the line.
@@ -206,10 +209,12 @@ SHAPES: tuple[Shape, ...] = (
     ),
     # --- backends ---
     Shape("0.10 .. 0.32", r"Using '?{moe_backend:word}'? (?:\w+ )?M[Oo][Ee] (?:LoRA )?backend"),
+    Shape("0.15 .. 0.32", r"Using {mla_prefill_backend:word} MLA prefill backend"),
     Shape("0.12 .. 0.32", r"Using {attention_backend:word} attention backend out of potential backends"),
     Shape(
         "0.6 .. 0.32",
-        r"Using (?:AttentionBackendEnum\.)?{attention_backend:text} (?:attention )?backend(?: on V1 engine)?\.$",
+        r"Using (?!.*\b(?:modeling|Mamba|ReplaySSM|KDA|custom|default|Ray|ViT)\b)"
+        r"(?:AttentionBackendEnum\.)?{attention_backend:text} (?:attention )?backend(?: on V1 engine)?\.$",
     ),
     # --- end of the start ---
     Shape(

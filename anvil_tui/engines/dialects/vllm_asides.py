@@ -41,6 +41,7 @@ ASIDES: tuple[Shape, ...] = (
     ),
     Shape("0.9 .. 0.32", r"Calculated size of .* to be {} GiB"),
     Shape("0.9 .. 0.32", r"Media cache enabled at "),
+    Shape("0.6 .. 0.32", r"CuMemAllocator: sleep freed {} GiB memory"),
     Shape("0.6 .. 0.32", r"Sleep mode freed {} GiB memory, {} GiB memory is still in use"),
     Shape("0.20 .. 0.32", r"SimpleCPUOffloadWorker \[(?:CPU|DISK)\]: "),
     Shape(

@@ -63,6 +63,11 @@ AVAILABLE = "Available KV cache memory: 45.83 GiB"
             f"Loading safetensors checkpoint shards:  27% Completed | 4/15 [00:01<00:04,  2.9it/s]{HEAD}{AVAILABLE}",
             "driver",
         ),
+        (f"2026-07-17T12:38:51.3+00:00 stdout F (Worker_TP0 pid=5) {HEAD}{AVAILABLE}", "TP0"),
+        (
+            f'{{"log":"(Worker_TP0 pid=5) {HEAD}{AVAILABLE}\\n","stream":"stdout","time":"2026-07-17T12:38:51.3Z"}}',
+            "TP0",
+        ),
         # JSON mode
         (
             '{"asctime": "2026-12-01 03:40:43,123", "levelname": "INFO", "name": "vllm.v1", "processName": "Worker-0",'

@@ -231,6 +231,8 @@ def test_shape(message: str, expected: dict[str, Any]) -> None:
         ),
         (HEAD + "Using Flash Attention backend on V1 engine.", {"attention_backend": "Flash Attention"}),
         (HEAD + "Using AttentionBackendEnum.FLASH_ATTN backend.", {"attention_backend": "FLASH_ATTN"}),
+        (HEAD + "Using Transformers modeling backend.", {}),
+        (HEAD + "Using FLASH_ATTN MLA prefill backend.", {"mla_prefill_backend": "FLASH_ATTN"}),
         (HEAD + "Using 'FLASHINFER_CUTLASS' NvFp4 MoE backend out of potential", {"moe_backend": "FLASHINFER_CUTLASS"}),
         (HEAD + "Using DEEPGEMM Fp8 MoE backend out of potential backends", {"moe_backend": "DEEPGEMM"}),
         (HEAD + "Using 'MARLIN' Mxfp4 MoE backend.", {"moe_backend": "MARLIN"}),
