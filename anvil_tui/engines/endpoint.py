@@ -26,7 +26,8 @@ _T = TypeVar("_T")
 class EndpointError(Exception):
     """An endpoint gave no good answer. The text says which call and what came instead.
 
-    `status` is the HTTP status, also 200 where the answer was not what it should be, and null where none came; `refused` says that nothing listens there.
+    `status` is the HTTP status, also 200 where the answer was not what it should be, and null where none came;
+    `refused` says that nothing listens there.
     """
 
     def __init__(self, words: str, *, status: int | None = None, refused: bool = False) -> None:
