@@ -1,0 +1,159 @@
+"""What the operator asks for, done in threads: begin, ask, stop, seal, sign, verify. The screen never waits."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from anvil_tui.bundles import trust
+from anvil_tui.bundles.verify import verify
+from anvil_tui.campaigns import control, preflight, sealing
+from anvil_tui.campaigns.begin import begin, start_runner
+from anvil_tui.campaigns.folder import CampaignFolder
+from anvil_tui.console.messages import ActDone
+from anvil_tui.console.sources.source import Post
+from anvil_tui.errors import AnvilError, CannotRun
+from anvil_tui.lanes.folder import loads
+from anvil_tui.lanes.profile import Lane
+from anvil_tui.lanes.stop import members, stop
+from anvil_tui.locations import Locations
+from anvil_tui.records.bundle import SigningKey, Verification
+from anvil_tui.records.events import Ask
+from anvil_tui.records.plan import LadderPlan
+
+
+class Acts:
+    """One thread an act; each ends with one ActDone, which calls back on the event loop."""
+
+    def __init__(self, locations: Locations, post: Post) -> None:
+        self._locations = locations
+        self._post = post
+        self._open: set[str] = set()
+
+    @property
+    def open(self) -> frozenset[str]:
+        """Acts that are not done yet."""
+        return frozenset(self._open)
+
+    def start(self, act: str, work: Callable[[Locations], Any], done: Callable[[ActDone], None]) -> None:
+        """Do `work` in a thread and call `done` with its value or its refusal on the event loop."""
+        self._open.add(act)
+        threading.Thread(target=self._do, args=(act, work, done), name=act, daemon=True).start()
+
+    def _do(self, act: str, work: Callable[[Locations], Any], done: Callable[[ActDone], None]) -> None:
+        value, error = None, None
+        try:
+            value = work(self._locations)
+        except AnvilError as refused:
+            error = str(refused)
+        except OSError as fault:
+            error = f"{act}: {fault.strerror or fault}: {fault.filename or ''}"
+        finally:
+            self._open.discard(act)
+        self._post(ActDone(act, done, value, error))
+
+
+def begin_startup(lane: Lane) -> Callable[[Locations], str]:
+    """Start a lane as a campaign of its own; the campaign's id."""
+
+    def work(locations: Locations) -> str:
+        preflight.check_up(lane, locations)
+        return begin(locations, "startup", lane, up=True).folder.id
+
+    return work
+
+
+def begin_ladder(lane: Lane, plan: LadderPlan, *, up: bool) -> Callable[[Locations], str]:
+    """Check a ladder and start it; the campaign's id."""
+
+    def work(locations: Locations) -> str:
+        preflight.check_measuring(lane, plan, locations, up=up)
+        return begin(locations, "ladder", lane, up=up, ladder=plan).folder.id
+
+    return work
+
+
+def resume(folder: CampaignFolder) -> Callable[[Locations], str]:
+    """Start a new runner on a campaign that nobody writes; the campaign's id."""
+
+    def work(locations: Locations) -> str:
+        start_runner(folder, locations)
+        return folder.id
+
+    return work
+
+
+def ask(folder: CampaignFolder, what: Ask) -> Callable[[Locations], str]:
+    """Ask the runner; the name of the request."""
+    return lambda _: control.ask(folder.inbox, control.Request(ask=what))
+
+
+def signal_runner(folder: CampaignFolder, number: signal.Signals) -> Callable[[Locations], str]:
+    """Send the runner a signal; what was done, in words."""
+
+    def work(_: Locations) -> str:
+        if not control.signal_runner(folder, number):
+            raise CannotRun(f"{folder.id}: no runner lives")
+        return f"{number.name} was sent to the runner"
+
+    return work
+
+
+def stop_lane(name: str) -> Callable[[Locations], str]:
+    """Stop every load of a lane of which anything lives; what became of it, in words."""
+
+    def work(locations: Locations) -> str:
+        living = [load for load in loads(locations.lanes, name) if members(load)]
+        left = [load.load_id for load in living if not stop(load)]
+        if left:
+            raise CannotRun(f"{name}: {', '.join(left)} did not end; see its processes")
+        return f"{name} is stopped" if living else f"{name}: nothing of it runs"
+
+    return work
+
+
+@dataclass(frozen=True)
+class Signing:
+    """What must be known before a campaign is sealed: the key, if there is one, and whether a decision stands."""
+
+    key: SigningKey | None
+    principal: str
+    decided: bool
+
+
+def signing(folder: CampaignFolder) -> Callable[[Locations], Signing]:
+    """Look at the keys and at the campaign's decision text."""
+
+    def work(locations: Locations) -> Signing:
+        decided = (folder.path / "decision.txt").exists()
+        try:
+            key = sealing.choose_key(locations)
+        except CannotRun:
+            key = None
+        return Signing(key, key.principal or "" if key else trust.default_principal(), decided)
+
+    return work
+
+
+def seal_and_sign(folder: CampaignFolder, principal: str, passphrase: bytes | None) -> Callable[[Locations], str]:
+    """Seal where that is still to be done, and sign; a key is created where there is none. The sentence about it."""
+
+    def work(locations: Locations) -> str:
+        try:
+            key = sealing.choose_key(locations)
+        except CannotRun:
+            key = sealing.create_key(locations, principal, passphrase)
+        if not folder.sealed:
+            sealing.seal_campaign(folder)
+        report = sealing.sign_campaign(folder, key, passphrase)
+        return f"sealed and signed as {key.principal}, root {report.root[:16]}…, {report.file} in {folder.path}"
+
+    return work
+
+
+def verify_bundle(folder: CampaignFolder) -> Callable[[Locations], Verification]:
+    """Verify a bundle against the signers that this machine trusts."""
+    return lambda locations: verify(folder.path, trust.read(locations.allowed_signers))

@@ -1,0 +1,225 @@
+"""The console: the live screen, the threads that read for it, and an end that leaves the terminal as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import termios
+import threading
+import time
+import traceback
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+
+from textual.app import App, SystemCommand
+from textual.binding import Binding
+from textual.screen import Screen
+
+from anvil_tui import clock, exit_codes
+from anvil_tui.console.acts import Acts
+from anvil_tui.console.keys import KEYS
+from anvil_tui.console.messages import ActDone, TerminalLost
+from anvil_tui.console.screens.live import LiveScreen
+from anvil_tui.console.snapshot import Desk
+from anvil_tui.console.sources.desk_source import DeskSource
+from anvil_tui.console.sources.gpu_source import GpuSource, GpuWish
+from anvil_tui.console.sources.log_source import LogSource, LogWish
+from anvil_tui.files import write_atomic
+from anvil_tui.locations import Locations
+from anvil_tui.text import redact
+
+_NO_TERMINAL = "anvil-tui opens a screen and needs a terminal; its verbs do without: anvil-tui --help lists them"
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+_JOIN_SECONDS = 2.0
+_TWICE_SECONDS = 2.0
+
+
+class ConsoleApp(App[None]):
+    """Starts the threads, hands what they post to the live screen, and ends them."""
+
+    CSS_PATH = "console.tcss"
+    TITLE = "anvil-tui"
+    ENABLE_COMMAND_PALETTE = True
+    BINDINGS = [
+        Binding("ctrl+c", "interrupt", show=False, priority=True, id="app.interrupt"),
+        Binding("ctrl+z", "no_suspend", show=False, priority=True),
+    ]
+
+    def __init__(self, locations: Locations) -> None:
+        super().__init__()
+        self.locations = locations
+        self.crash_report: Path | None = None
+        """Where the traceback of a fault of ours went."""
+        post = self._deliver
+        self.acts = Acts(locations, post)
+        self.log_source = LogSource(post)
+        self.gpu_source = GpuSource(locations, post)
+        self.desk = DeskSource(locations, post, self._point)
+        self._live = LiveScreen()
+        self._interrupted_at: float | None = None
+
+    def get_default_screen(self) -> Screen[None]:
+        return self._live
+
+    def on_mount(self) -> None:
+        self.animation_level = "none"
+        loop = asyncio.get_running_loop()
+        if threading.current_thread() is threading.main_thread():
+            for number in _SIGNALS:
+                loop.add_signal_handler(number, self.end_by, number)
+        for source in self._sources:
+            source.start()
+
+    def on_unmount(self) -> None:
+        for source in self._sources:
+            source.stop()
+
+    @property
+    def _sources(self) -> tuple[DeskSource, GpuSource, LogSource]:
+        return self.desk, self.gpu_source, self.log_source
+
+    def join_sources(self) -> None:
+        """Wait a moment for the threads; what they held is given back then."""
+        deadline = time.monotonic() + _JOIN_SECONDS
+        for source in self._sources:
+            if source.is_alive():
+                source.join(max(0.0, deadline - time.monotonic()))
+
+    def end_by(self, number: signal.Signals) -> None:
+        """End on a signal, with the terminal as it was."""
+        self.exit(return_code=exit_codes.by_signal(number))
+
+    def poke(self) -> None:
+        """Read everything now."""
+        for source in self._sources:
+            source.poke()
+
+    def time(self) -> str:
+        """Time of day for the top bar."""
+        return datetime.now().strftime("%H:%M:%S")
+
+    def hold_words(self) -> str:
+        """What the quit dialog says of a WSL distro that may stop under a run."""
+        if "WSL_DISTRO_NAME" not in os.environ:
+            return ""
+        return (
+            "WSL hold: not verified. WSL may stop the distro when its last window closes; "
+            "[general] instanceIdleTimeout=-1 in .wslconfig keeps it."
+        )
+
+    def save_picture(self) -> None:
+        """Write the screen as SVG into the state folder, in a thread."""
+        svg = self.export_screenshot(title="anvil-tui")
+        path = self.locations.state / f"console-{clock.utc_basic()}.svg"
+
+        def write(_: Locations) -> str:
+            path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
+            write_atomic(path, svg.encode())
+            return f"screenshot: {path}"
+
+        self.acts.start("screenshot", write, lambda done: self._live.note(done.error or done.value))
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Every key of the live screen by its title."""
+        for key in KEYS:
+            if key.palette:
+                yield SystemCommand(key.title, f"key {key.label}    {key.id}", self._runner(key.action))
+
+    def _runner(self, action: str):  # type: ignore[no-untyped-def]
+        async def run() -> None:
+            await self.run_action(action, self._live)
+
+        return run
+
+    def action_interrupt(self) -> None:
+        """ctrl+c: copy what is selected, else stop the run, else quit when pressed twice."""
+        selected = self.screen.get_selected_text()
+        if selected:
+            self.copy_to_clipboard(selected)
+            self._live.note(f"sent to the terminal's clipboard ({len(selected)} characters)")
+            self.screen.clear_selection()
+            return
+        if self.screen is self._live and self._live.desk.running is not None:
+            self._live.action_stop_run()
+            return
+        now = time.monotonic()
+        if self._interrupted_at is not None and now - self._interrupted_at < _TWICE_SECONDS:
+            self.exit(return_code=0)
+            return
+        self._interrupted_at = now
+        self._live.note("ctrl+c again quits")
+
+    def action_no_suspend(self) -> None:
+        self._live.note("ctrl+z is off here: a stopped screen would hold its terminal; q quits and leaves a run alone")
+
+    def on_act_done(self, message: ActDone) -> None:
+        message.done(message)
+
+    def on_terminal_lost(self, _: TerminalLost) -> None:
+        self.exit(return_code=exit_codes.by_signal(signal.SIGHUP))
+
+    def _deliver(self, message: object) -> None:
+        """From a thread: acts go to the app, snapshots to the live screen, whatever screen lies over it."""
+        target = self if isinstance(message, ActDone | TerminalLost) else self._live
+        if target.is_running:
+            target.post_message(message)  # type: ignore[arg-type]
+
+    def _point(self, desk: Desk) -> None:
+        """In the desk's thread: point the other two threads at what is shown."""
+        row = desk.running
+        lane = desk.row(row.lane) if row is not None else desk.lane
+        if lane is None and desk.lane is not None:
+            lane = desk.lane
+        self.gpu_source.want(GpuWish(lane.lane if lane is not None else None, row.folder if row is not None else None))
+        shown = desk.lane
+        engine = shown.lane.profile.identity.engine if shown is not None and shown.lane is not None else None
+        self.log_source.want(LogWish(shown.log if shown is not None else None, engine, desk.report is None))
+
+    def _fatal_error(self) -> None:
+        """A fault of ours: the traceback goes to a file, without the values of variables, and two lines to the screen."""
+        error = self._exception
+        text = "".join(traceback.format_exception(error)) if error is not None else traceback.format_exc()
+        path = self.locations.state / f"console-crash-{clock.utc_basic()}.log"
+        try:
+            path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
+            write_atomic(path, redact(text.encode("utf-8", "replace"))[0])
+            self.crash_report = path
+        except OSError:
+            self.crash_report = None
+        self._close_messages_no_wait()
+
+
+def run_console(locations: Locations) -> int:
+    """Open the console; returns the process's exit code. Without a terminal it says so and returns BAD_INPUT."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        print(f"anvil-tui: {_NO_TERMINAL}", file=sys.stderr)
+        return exit_codes.BAD_INPUT
+    app = ConsoleApp(locations)
+    watch = threading.Thread(target=_watch_terminal, args=(app, sys.stdin.fileno()), name="terminal", daemon=True)
+    watch.start()
+    app.run()
+    app.join_sources()
+    if app._exception is not None:
+        where = f"its traceback is in {app.crash_report}" if app.crash_report else "its traceback could not be written"
+        print(
+            f"anvil-tui: the console met a fault of its own ({type(app._exception).__name__}); a run goes on.",
+            file=sys.stderr,
+        )
+        print(f"anvil-tui: {where}", file=sys.stderr)
+        return exit_codes.CHECK_FAILED
+    return app.return_code or 0
+
+
+def _watch_terminal(app: ConsoleApp, fd: int) -> None:
+    """End the process when its terminal is gone: nobody could see it, and writing to it would block the loop."""
+    while True:
+        time.sleep(0.5)
+        try:
+            termios.tcgetattr(fd)
+        except termios.error:
+            app._deliver(TerminalLost())
+            time.sleep(_JOIN_SECONDS)
+            os._exit(exit_codes.by_signal(signal.SIGHUP))

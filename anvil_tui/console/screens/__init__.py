@@ -1,0 +1,1 @@
+"""The live screen, and the questions and answers that open over it."""

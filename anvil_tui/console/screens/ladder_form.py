@@ -1,0 +1,116 @@
+"""The ladder form: what is typed on top, what exactly will run below, and nothing runs before Start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import get_args
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Label, Select, Static
+
+from anvil_tui.console.messages import ActDone
+from anvil_tui.console.snapshot import LadderForm, LaneRow, Rung
+from anvil_tui.console.views.figures import outside
+from anvil_tui.console.views.ladder_view import Review, review
+from anvil_tui.records.lane import Effort
+from anvil_tui.records.plan import LadderPlan
+
+Begin = Callable[[LadderPlan, bool, Callable[[ActDone], None]], None]
+
+
+class LadderScreen(ModalScreen[str | None]):
+    """Its result is the id of the campaign that was begun, None where the operator left."""
+
+    BINDINGS = [
+        Binding("escape", "close", show=False),
+        Binding("down", "app.focus_next", show=False),
+        Binding("up", "app.focus_previous", show=False),
+    ]
+
+    def __init__(self, form: LadderForm, lane: LaneRow, past: tuple[Rung, ...], begin: Begin) -> None:
+        """`begin` checks and starts a plan in a thread and calls back."""
+        super().__init__()
+        self._form, self._lane, self._past, self._begin = form, lane, past, begin
+        self._review: Review = review(form, lane, past)
+
+    def compose(self) -> ComposeResult:
+        efforts = [(effort, effort) for effort in get_args(Effort)]
+        with VerticalScroll(classes="dialog", can_focus=False) as dialog:
+            dialog.border_title = Content(f"Ladder on {outside(self._lane.name, 64)}")
+            dialog.border_subtitle = "enter: next, then Start    esc: leave"
+            for label, field in (
+                ("Targets (tokens)", Input(self._form.targets, id="targets")),
+                ("Max tokens", Input(self._form.max_tokens, id="max-tokens")),
+                ("Margin (tokens)", Input(self._form.margin, id="margin")),
+            ):
+                field.cursor_blink = False
+                with Horizontal(classes="field"):
+                    yield Label(label)
+                    yield field
+            with Horizontal(classes="field"):
+                yield Label("Reasoning effort")
+                yield Select(
+                    efforts,
+                    value=self._form.effort or Select.NULL,
+                    prompt="the engine's default",
+                    compact=True,
+                    id="effort",
+                )
+            yield Static("", classes="words", id="review", markup=False)
+            yield Static("", classes="error", id="error", markup=False)
+            with Horizontal(classes="buttons"):
+                yield Button("Cancel", id="cancel")
+                yield Button("Start", id="start", variant="primary")
+
+    def on_mount(self) -> None:
+        self.query_one("#targets", Input).focus()
+        self._tell()
+
+    @on(Input.Changed)
+    @on(Select.Changed)
+    def review_again(self) -> None:
+        effort = self.query_one("#effort", Select).value
+        self._form = LadderForm(
+            targets=self.query_one("#targets", Input).value,
+            max_tokens=self.query_one("#max-tokens", Input).value,
+            margin=self.query_one("#margin", Input).value,
+            effort=None if effort is Select.NULL else effort,  # type: ignore[arg-type]
+        )
+        self._review = review(self._form, self._lane, self._past)
+        self._tell()
+
+    @on(Input.Submitted)
+    def go_to_start(self) -> None:
+        self.query_one("#start").focus()
+
+    @on(Button.Pressed, "#start")
+    def start(self) -> None:
+        if self._review.plan is None:
+            return
+        self.query_one("#start", Button).disabled = True
+        self.query_one("#error", Static).update(Content("checking the lane …"))
+        self._begin(self._review.plan, self._review.starts_lane, self.started)
+
+    @on(Button.Pressed, "#cancel")
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+    def started(self, done: ActDone) -> None:
+        """The campaign began, or it was refused: then the form stays with the reason."""
+        if not self.is_attached:
+            return
+        if done.error is None:
+            self.dismiss(done.value)
+            return
+        self.query_one("#error", Static).update(Content(outside(done.error, 1000)))
+        self.query_one("#start", Button).disabled = False
+
+    def _tell(self) -> None:
+        self.query_one("#review", Static).update(Content("\n").join([Content(""), *self._review.lines]))
+        self.query_one("#error", Static).update(Content(""))
+        self.query_one("#start", Button).disabled = self._review.plan is None

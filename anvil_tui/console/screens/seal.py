@@ -1,0 +1,113 @@
+"""Sealing and signing: what it does, and the passphrase; the key is created here where there is none yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Label, Static
+
+from anvil_tui.console.messages import ActDone
+from anvil_tui.console.snapshot import CampaignRow
+from anvil_tui.console.views.bundle_view import seal_words
+from anvil_tui.console.views.figures import outside
+from anvil_tui.records.bundle import SigningKey
+
+Sign = Callable[[str, bytes | None, Callable[[ActDone], None]], None]
+
+
+class SealScreen(ModalScreen[str | None]):
+    """Its result is the sentence about the signature, None where the operator left."""
+
+    BINDINGS = [
+        Binding("escape", "close", show=False),
+        Binding("down", "app.focus_next", show=False),
+        Binding("up", "app.focus_previous", show=False),
+    ]
+
+    def __init__(self, row: CampaignRow, key: SigningKey | None, principal: str, decided: bool, sign: Sign) -> None:
+        """`sign` seals and signs in a thread and calls back; `principal` names a key that is still to be created."""
+        super().__init__()
+        self._row, self._key, self._principal, self._decided, self._sign = row, key, principal, decided, sign
+
+    @property
+    def _asks_passphrase(self) -> bool:
+        return self._key is None or (bool(self._key.needs_passphrase) and not self._key.agent)
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(classes="dialog", can_focus=False) as dialog:
+            dialog.border_title = "Seal and sign"
+            yield Static(seal_words(self._row, self._key, decided=self._decided), classes="words", markup=False)
+            yield Static("", markup=False)
+            if self._key is None:
+                yield from self._field("Your name, you@lab", Input(self._principal, id="principal"))
+            if self._asks_passphrase:
+                yield from self._field("Passphrase", Input(password=True, id="passphrase"))
+            if self._key is None:
+                yield from self._field("Once more", Input(password=True, id="again"))
+                yield Static(
+                    Content.styled("An empty one leaves the key open to anyone who reads its file.", "$text-muted"),
+                    markup=False,
+                )
+            yield Static("", classes="error", id="error", markup=False)
+            with Horizontal(classes="buttons"):
+                yield Button("Cancel", id="cancel")
+                yield Button(
+                    "Sign" if self._row.standing == "sealed" else "Seal and sign", id="sign", variant="primary"
+                )
+
+    def _field(self, label: str, field: Input) -> ComposeResult:
+        field.cursor_blink = False
+        with Horizontal(classes="field"):
+            yield Label(label)
+            yield field
+
+    def on_mount(self) -> None:
+        fields = self.query(Input)
+        (fields.last() if len(fields) == 1 else fields.first() if fields else self.query_one("#cancel")).focus()
+
+    @on(Input.Submitted)
+    def go_on(self, event: Input.Submitted) -> None:
+        fields = list(self.query(Input))
+        if event.input is fields[-1]:
+            self.start()
+        else:
+            fields[fields.index(event.input) + 1].focus()
+
+    @on(Button.Pressed, "#sign")
+    def start(self) -> None:
+        typed = self._typed("passphrase")
+        if self._key is None and typed != self._typed("again"):
+            self._say("the two passphrases differ")
+            return
+        self._say("sealing and signing …")
+        self.query_one("#sign", Button).disabled = True
+        self._sign(self._typed("principal"), typed.encode() or None, self.signed)
+
+    @on(Button.Pressed, "#cancel")
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+    def signed(self, done: ActDone) -> None:
+        """It is signed, or something was refused: then the reason stands here and it can be tried again."""
+        if not self.is_attached:
+            return
+        for field in self.query("#passphrase, #again").results(Input):
+            field.value = ""
+        if done.error is None:
+            self.dismiss(done.value)
+            return
+        self._say(outside(done.error, 1000))
+        self.query_one("#sign", Button).disabled = False
+
+    def _typed(self, name: str) -> str:
+        fields = self.query(f"#{name}").results(Input)
+        return next((field.value for field in fields), "")
+
+    def _say(self, words: str) -> None:
+        self.query_one("#error", Static).update(Content(words))

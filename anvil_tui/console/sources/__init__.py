@@ -1,0 +1,1 @@
+"""Threads that read what the console shows: each one noun, each publishing frozen values as messages."""

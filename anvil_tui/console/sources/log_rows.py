@@ -1,0 +1,165 @@
+"""A log as rows: the last ones of it, each sanitised, a progress bar kept as one row that moves."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable
+
+from anvil_tui.console.snapshot import LogLine
+from anvil_tui.text import sanitise
+
+KEPT_LINES = 10_000
+_LINE_BYTES = 1 << 16
+"""Bytes of one line that are kept; the rest of it is passed over."""
+_LOOK_BACK = 8
+"""A bar moves its own row when it is among so many last rows: ranks take turns."""
+
+# tqdm: `prefix: 61%|######    | 59/96 [04:27<02:55`, and vLLM's `61% Completed | 59/96 [04:27<02:55, 4.55s/it]`.
+_BAR = re.compile(r"^(?P<head>.{0,120}?)\s*\d{1,3}%(?:\||\s+Completed\s*\|)")
+_PREFIX_ONLY = re.compile(r"^\([A-Za-z0-9_]+ pid=\d+\)\s*$")
+_PREFIX = re.compile(r"^\([A-Za-z0-9_]+ pid=\d+\)\s?")
+_WARNING = re.compile(r"\bWARN(?:ING)?\b")
+_ERROR = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|Traceback|[A-Za-z]*Error:)")
+
+
+class LogRows:
+    """The last KEPT_LINES rows of a log that is fed in pieces of any size."""
+
+    def __init__(self, kept: int = KEPT_LINES) -> None:
+        self._rows: deque[LogLine] = deque(maxlen=kept)
+        self._matching: deque[LogLine] = deque(maxlen=kept)
+        self._match: Callable[[str], bool] | None = None
+        self._number = 0
+        self._tail = b""
+        self._tail_offset = 0
+        self._skip = False
+        self._moved_rows = False
+        """A bar moved while a filter was on: the matching rows are to be found anew."""
+        self._whole: tuple[LogLine, ...] | None = None
+        self.warnings = 0
+        self.errors = 0
+
+    @property
+    def kept(self) -> int:
+        return len(self._rows)
+
+    def shown(self) -> tuple[LogLine, ...]:
+        """The rows that pass the filter, oldest first."""
+        if self._moved_rows:
+            self.filter(self._match)
+        if self._whole is None:
+            self._whole = tuple(self._rows if self._match is None else self._matching)
+        return self._whole
+
+    def filter(self, match: Callable[[str], bool] | None) -> None:
+        """Show only rows whose text matches; None shows all."""
+        self._match = match
+        self._whole = None
+        self._moved_rows = False
+        self._matching.clear()
+        if match is not None:
+            self._matching.extend(row for row in self._rows if match(row.text))
+
+    def cut_first_line(self) -> None:
+        """What comes first is the rest of a line whose beginning was not read: it is passed over."""
+        self._skip = True
+
+    def feed(self, chunk: bytes, offset: int) -> None:
+        """Take the bytes at `offset` of the log. A line shows when its end has come."""
+        if not self._tail:
+            self._tail_offset = offset
+        lines = (self._tail + chunk).split(b"\n")
+        at = self._tail_offset
+        self._tail = lines.pop()
+        if self._skip and lines:
+            at += len(lines.pop(0)) + 1
+            self._skip = False
+        passed = max(0, len(lines) - (self._rows.maxlen or 0))
+        for line in lines[:passed]:
+            at += len(line) + 1
+        self._number += passed
+        for line in lines[passed:]:
+            self._line(line, at)
+            at += len(line) + 1
+        self._tail_offset = at
+        if len(self._tail) > _LINE_BYTES:
+            # Only the beginning of such a line is shown, but its end must be found.
+            self._line(self._tail, at)
+            self._tail_offset = at + len(self._tail)
+            self._tail = b""
+            self._skip = True
+
+    def _line(self, raw: bytes, offset: int) -> None:
+        self._whole = None
+        text = row_text(raw[:_LINE_BYTES])
+        if text is None:
+            return
+        row = LogLine(self._number, offset, text)
+        key = bar_key(text)
+        if key is not None and (moved := self._moved(key)) is not None:
+            row = LogLine(self._rows[moved].number, offset, text)
+            self._rows[moved] = row
+            self._moved_rows = self._match is not None
+            return
+        self._number += 1
+        self.warnings += _WARNING.search(text) is not None
+        self.errors += _ERROR.search(text) is not None
+        self._rows.append(row)
+        if self._match is None:
+            return
+        while self._matching and self._matching[0].number < self._rows[0].number:
+            self._matching.popleft()
+        if self._match(text):
+            self._matching.append(row)
+
+    def _moved(self, key: str) -> int | None:
+        """Place of the row among the last ones that holds the same bar."""
+        for place in range(len(self._rows) - 1, max(-1, len(self._rows) - 1 - _LOOK_BACK), -1):
+            if bar_key(self._rows[place].text) == key:
+                return place
+        return None
+
+
+def row_text(raw: bytes) -> str | None:
+    """One line as its row: what carriage returns leave standing, sanitised; None for a line that says nothing.
+
+    vLLM writes the rank's prefix before a bar's carriage return: the prefix stays and the rest is overwritten.
+    """
+    raw = raw.removesuffix(b"\r")
+    if b"\r" in raw:
+        parts = [sanitise(part) for part in raw.split(b"\r")]
+        prefix = _PREFIX.match(parts[0])
+        last = next((part for part in reversed(parts) if part.strip()), "")
+        head = prefix.group() if prefix and not last.startswith(prefix.group().strip()) else ""
+        text = head + last
+    else:
+        text = sanitise(raw)
+    if _PREFIX_ONLY.match(text):
+        return None
+    return text.expandtabs(8).rstrip()
+
+
+def bar_key(text: str) -> str | None:
+    """What a progress bar belongs to: its prefix and its words; None where the text is no bar."""
+    if "%" not in text:
+        return None
+    match = _BAR.match(text)
+    return match["head"] if match else None
+
+
+def matcher(pattern: str) -> Callable[[str], bool] | None:
+    """The test of a filter as it was typed; None for none. Raises re.error."""
+    inverse, bare = pattern.startswith("!"), pattern.removeprefix("!")
+    if not bare:
+        return None
+    if re.escape(bare) == bare:
+        word = bare.casefold()
+        return lambda text: (word in text.casefold()) != inverse
+    search = re.compile(bare, re.IGNORECASE).search
+    return lambda text: (search(text) is not None) != inverse
+
+
+def level_of(text: str) -> str:
+    """`error`, `warning` or an empty text: how a row is coloured."""
+    return "error" if _ERROR.search(text) else "warning" if _WARNING.search(text) else ""

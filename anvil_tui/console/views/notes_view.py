@@ -1,0 +1,28 @@
+"""The console's own words and the campaign's events, newest last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.content import Content
+
+from anvil_tui.console.snapshot import Note
+from anvil_tui.console.views.figures import STYLES, clock_of, fit, outside
+
+
+def merged(campaign: Sequence[Note], own: Sequence[Note]) -> list[Note]:
+    """Both by time."""
+    return sorted((*campaign, *own), key=lambda note: note.at)
+
+
+def note_line(note: Note, width: int) -> Content:
+    """One note in a line."""
+    room = max(0, width - 10)
+    return Content.assemble(
+        (clock_of(note.at), "$text-muted"), "  ", (fit(outside(note.words, 1000), room), STYLES[note.level])
+    )
+
+
+def note_lines(notes: Sequence[Note], width: int, height: int) -> Content:
+    """The newest notes that fit into a box."""
+    return Content("\n").join([note_line(note, width) for note in notes[-height:]]) if height > 0 else Content("")

@@ -1,0 +1,141 @@
+"""The rungs of a ladder: those measured, the one that runs, those to come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.content import Content
+
+from anvil_tui.campaigns.view import RunView
+from anvil_tui.console.snapshot import Level, RunFigures, Rung, Shown
+from anvil_tui.console.views.figures import DASH, STYLES, VERDICTS, Row, count, fit, outside, pad, rate, span
+from anvil_tui.records.live import LiveRun
+
+_COLUMNS = (("target", 8), ("actual", 9), ("TTFT ms", 9), ("prefill/s", 10), ("decode/s", 9))
+_RESERVE = 13
+_STATES: dict[str, tuple[str, Level]] = {
+    "passed": ("pass", "good"),
+    "failed": ("FAIL", "bad"),
+    "interrupted": ("interrupted", "warn"),
+}
+
+
+def header(width: int) -> Content:
+    """The heads of the columns."""
+    heads = "".join(pad(name, size, right=True) for name, size in _COLUMNS)
+    return Content.styled(fit(f"{heads}  {pad('reserve', _RESERVE)}state", width), "$text-muted")
+
+
+def rung_rows(shown: Shown, past: Sequence[Rung], now_us: int, width: int) -> tuple[Row, ...]:
+    """One row a rung, in the order in which they run."""
+    rows: list[Row] = []
+    measured = [*past, *_measured(shown)]
+    started = [run for run in shown.row.view.runs if run.run is not None]
+    for run in started:
+        rows.append(Row(run.run or "", _row(run, shown, measured, now_us, width)))
+    plan = shown.row.plan.ladder if shown.row.plan is not None else None
+    targets = plan.targets * plan.repetitions if plan is not None and plan.bisect_tolerance is None else ()
+    skipped = {run.target_tokens: run.words for run in shown.row.view.runs if run.run is None}
+    for number, target in list(enumerate(targets))[len(started) :]:
+        if shown.row.running:
+            about = estimate_seconds(target, measured)
+            words = "planned" + (f", about {span(about)}" if about is not None else "")
+        else:
+            words = f"not run: {outside(skipped.get(target, shown.row.view.words or shown.row.standing))}"
+        text = f"{pad(count(target), _COLUMNS[0][1], right=True)}  {words}"
+        rows.append(Row(f"planned-{number}", Content.styled(fit(text, width), "$text-muted"), choice=False))
+    return tuple(rows)
+
+
+def _row(run: RunView, shown: Shown, measured: Sequence[Rung], now_us: int, width: int) -> Content:
+    target = pad(count(run.target_tokens), _COLUMNS[0][1], right=True)
+    live = shown.live.run if shown.live is not None else None
+    if run.state == "running":
+        words = running_words(live, measured, now_us) if live is not None and live.run == run.run else "running"
+        return Content.assemble((target, "bold"), ("  ▸ ", "$text-accent"), (fit(words, width - 12), "$text-accent"))
+    figures = shown.figures.get(run.run or "")
+    word, level = _STATES.get(run.state, (str(run.state), "info"))
+    if figures is None:
+        return Content.assemble(
+            target, "  ", (word, STYLES[level]), "  ", (fit(outside(run.words), width - 12 - len(word)), "")
+        )
+    values = (
+        count(figures.prompt_tokens),
+        count(figures.ttft_ms),
+        rate(figures.prefill_tok_s),
+        rate(figures.decode_tok_s),
+    )
+    cells = "".join(pad(value, size, right=True) for value, (_, size) in zip(values, _COLUMNS[1:], strict=True))
+    unknown: tuple[str, Level] = (DASH, "info")
+    reserve, reserve_level = VERDICTS[figures.reserve] if figures.reserve else unknown
+    why = _why(figures) if run.state != "passed" else ""
+    room = width - len(target) - len(cells) - 2 - _RESERVE
+    return Content.assemble(
+        target,
+        cells,
+        "  ",
+        (pad(reserve, _RESERVE), STYLES[reserve_level]),
+        (fit(f"{word}{' ' + why if why else ''}", room), STYLES[level]),
+    )
+
+
+def _why(figures: RunFigures) -> str:
+    """The names of the checks that failed."""
+    return ", ".join(check.name for check in figures.checks if check.passed is False)
+
+
+def running_words(live: LiveRun, measured: Sequence[Rung], now_us: int) -> str:
+    """Phase, time so far and expected, tokens so far."""
+    elapsed = span((now_us - live.since_us) / 1e6)
+    about = estimate_seconds(live.target_tokens, measured)
+    words = f"{live.phase}  {elapsed}" + (f" of about {span(about)}" if about is not None else "")
+    return words + (f"  {count(live.tokens)} tokens so far" if live.tokens else "")
+
+
+def estimate_seconds(target_tokens: int | None, measured: Sequence[Rung]) -> float | None:
+    """Expected time of a rung from rungs before, by the line through the two nearest targets, or by proportion where
+    only one target was measured; null where none was."""
+    if target_tokens is None or not measured:
+        return None
+    by_target: dict[int, list[float]] = {}
+    for rung in measured:
+        by_target.setdefault(rung.target_tokens, []).append(rung.seconds)
+    points = sorted(by_target, key=lambda tokens: (abs(tokens - target_tokens), tokens))[:2]
+    means = {tokens: sum(by_target[tokens]) / len(by_target[tokens]) for tokens in points}
+    if target_tokens in means:
+        return means[target_tokens]
+    if len(points) == 1:
+        return means[points[0]] * target_tokens / points[0]
+    low, high = sorted(points)
+    slope = (means[high] - means[low]) / (high - low)
+    return max(0.0, means[low] + slope * (target_tokens - low)) or None
+
+
+def _measured(shown: Shown) -> list[Rung]:
+    return [
+        Rung(run.target_tokens, shown.seconds[run.run])
+        for run in shown.row.view.runs
+        if run.run is not None and run.run in shown.seconds and run.target_tokens is not None and run.state == "passed"
+    ]
+
+
+def run_detail(run: RunView, figures: RunFigures | None) -> list[Content]:
+    """All that is known of one run: its sentence, its checks."""
+    lines = [Content(outside(run.words or run.state, 2000))]
+    if figures is None:
+        return lines
+    lines.append(Content(""))
+    for check in figures.checks:
+        word, style = {True: ("pass", STYLES["good"]), False: ("FAIL", STYLES["bad"]), None: ("n/a ", STYLES["warn"])}[
+            check.passed
+        ]
+        lines.append(
+            Content.assemble((f"{word}  ", style), (f"{outside(check.name, 40)}: ", "bold"), outside(check.words, 2000))
+        )
+    lines += [
+        Content(""),
+        Content(
+            f"E2E {count(figures.e2e_ms)} ms, {count(figures.output_tokens)} tokens out, outcome {figures.outcome}"
+        ),
+    ]
+    return lines

@@ -1,0 +1,41 @@
+"""One GPU's panel: figures above, the band of its free memory below as far as there is room."""
+
+from __future__ import annotations
+
+from textual.app import RenderResult
+from textual.content import Content
+from textual.widget import Widget
+
+from anvil_tui.console.snapshot import GpuNow, GpuSnapshot
+from anvil_tui.console.views import gpu_view
+
+
+class GpuPanel(Widget, can_focus=False):
+    """Paints from one snapshot; the screen feeds it twice a second."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__(id=f"gpu-{place}")
+        self._lines = Content("")
+
+    def show_gpu(self, gpu: GpuNow, snapshot: GpuSnapshot, now_us: int) -> None:
+        """Show this GPU as it is at `now_us`."""
+        width, height = self.content_size
+        state = gpu_view.gpu_state(gpu, snapshot, now_us)
+        lines = [gpu_view.head_line(gpu, state, snapshot, width)]
+        rest = height - 2
+        if rest >= 3:
+            lines += gpu_view.band(gpu, snapshot, now_us, width, rest)
+        elif rest >= 1:
+            lines.append(gpu_view.gauge(gpu, snapshot, state, width))
+        lines.append(gpu_view.foot_line(gpu, state, width))
+        content = Content("\n").join(lines[: max(1, height)])
+        self.border_title = gpu_view.title(gpu, width - 2)
+        self.border_subtitle = gpu_view.subtitle(gpu, state, snapshot)
+        self.set_class(state.word in ("ALARM", "NO DATA"), "-alarm")
+        self.set_class(state.word in ("STALE", "WAIVED", "NEAR"), "-warn")
+        if not content.is_same(self._lines):
+            self._lines = content
+            self.refresh()
+
+    def render(self) -> RenderResult:
+        return self._lines

@@ -1,0 +1,49 @@
+"""The GPUs side by side, or why there is nothing to see of them."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.content import Content
+
+from anvil_tui.console.snapshot import Desk, GpuSnapshot
+from anvil_tui.console.views.figures import outside
+from anvil_tui.console.widgets.gpu_panel import GpuPanel
+from anvil_tui.console.widgets.line import Line
+
+_LEAST_PANEL = 36
+
+
+class GpuRow(Container, can_focus=True):
+    """One panel a GPU; their number follows what the sampler finds."""
+
+    def compose(self) -> ComposeResult:
+        yield Line("no-gpus")
+
+    def show_gpus(self, snapshot: GpuSnapshot, desk: Desk, now_us: int) -> None:
+        """Show every GPU of the snapshot; panels come and go with them."""
+        panels = list(self.query(GpuPanel))
+        wanted = len(snapshot.gpus)
+        self.set_class(wanted == 0, "-none")
+        self.query_one(Line).say(Content.styled(none_words(snapshot, desk), "$text-muted"))
+        if len(panels) != wanted:
+            for panel in panels[wanted:]:
+                panel.remove()
+            self.mount_all(GpuPanel(place) for place in range(len(panels), wanted))
+            panels = panels[:wanted]
+        across = max(1, min(max(1, wanted), self.size.width // _LEAST_PANEL or 1))
+        self.styles.grid_size_columns = across
+        for panel, gpu in zip(panels, snapshot.gpus, strict=False):
+            panel.show_gpu(gpu, snapshot, now_us)
+
+
+def none_words(snapshot: GpuSnapshot, desk: Desk) -> str:
+    """Why no GPU is shown."""
+    if snapshot.failed is not None:
+        return f"NO DATA  {outside(snapshot.failed)}. {outside(snapshot.hint)}"
+    lane = desk.lane.lane if desk.lane is not None else None
+    if lane is None:
+        return "no lane is shown yet: its GPUs appear here.  Press u to pick and start a lane"
+    if lane.profile.gpus.source == "none":
+        return f"{outside(lane.name, 64)} has no GPU source: its reserve is UNKNOWN"
+    return "waiting for the first sample of the GPUs"

@@ -1,0 +1,37 @@
+"""A list of rows with a cursor, fed anew as often as one likes: the cursor and the place stay."""
+
+from __future__ import annotations
+
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from anvil_tui.console.views.figures import Row
+
+
+class RowList(OptionList):
+    """Rows of the live screen and of the pickers. Choosing one posts OptionList.OptionSelected with the row's id."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id=id, markup=False, compact=True)
+        self._rows: tuple[Row, ...] = ()
+
+    def show_rows(self, rows: tuple[Row, ...]) -> None:
+        """Show these rows; what did not change is not painted."""
+        old, self._rows = self._rows, rows
+        if [(row.id, row.choice) for row in rows] != [(row.id, row.choice) for row in old]:
+            chosen = self.highlighted_option.id if self.highlighted_option is not None else None
+            at_end = self.scroll_offset.y >= self.max_scroll_y
+            self.set_options(Option(row.content, id=row.id, disabled=not row.choice) for row in rows)
+            if any(row.id == chosen for row in rows):
+                self.highlighted = self.get_option_index(chosen or "")
+            elif at_end and self.highlighted is None:
+                self.scroll_end(animate=False)
+            return
+        for place, (new, was) in enumerate(zip(rows, old, strict=True)):
+            if not new.content.is_same(was.content):
+                self.replace_option_prompt_at_index(place, new.content)
+
+    @property
+    def row_width(self) -> int:
+        """Cells that a row may fill."""
+        return max(0, self.scrollable_content_region.width)
