@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from anvil_tui.bundles import keys, seal, sign, trust
+from anvil_tui.bundles.ssh.public_key import parse_line
 from anvil_tui.campaigns.folder import CampaignFolder
 from anvil_tui.campaigns.journal import Journal, read_journal
 from anvil_tui.campaigns.recovery import open_runs, recover, unnamed_artifacts
@@ -41,6 +44,15 @@ def choose_key(locations: Locations, *, unattended: bool = False) -> SigningKey:
         how = "that needs no passphrase (an agent, or a key without one)" if unattended else "of yours"
         raise CannotRun(f"no trusted key {how}; `anvil-tui keys --create YOU@LAB` creates one")
     return found
+
+
+def create_key(locations: Locations, principal: str, passphrase: bytes | None) -> SigningKey:
+    """Create the operator's own key and trust it here as `principal`. Raises BadInput and KeyRefused."""
+    trust.check_principal(principal)
+    key = keys.create(locations.keys, principal, passphrase)
+    public, _ = parse_line(key.public)
+    trust.add(locations.allowed_signers, trust.Trusted(principal=principal, key=public))
+    return msgspec.structs.replace(key, principal=principal)
 
 
 def sign_campaign(folder: CampaignFolder, key: SigningKey, passphrase: bytes | None) -> SignReport:
