@@ -66,13 +66,17 @@ class MeasuredRun(Struct, frozen=True, kw_only=True):
     checks: tuple[Check, ...] = ()
 
 
-class GateResult(Struct, frozen=True, kw_only=True):
+class GateOutcome(Struct, frozen=True, kw_only=True):
     """A functional gate and its checks."""
 
     path: str
     passed: bool
     checks: tuple[Check, ...]
+    tool_batch: tuple[int, int] | None = None
+    """Tool calls that passed, of how many made at once."""
     reasoning_effort: str | None = None
+    reasoning_evidence: str | None = None
+    """What the policy asked for: any, required or forbidden."""
     reasoning_seen: bool | None = None
     finished_at: str | None = None
     rehearsal: bool = False
@@ -130,7 +134,7 @@ class Arm(Struct, frozen=True, kw_only=True):
 
     name: str
     runs: tuple[MeasuredRun, ...] = ()
-    gates: tuple[GateResult, ...] = ()
+    gates: tuple[GateOutcome, ...] = ()
     starts: tuple[LoadStart, ...] = ()
     profiles: tuple[NamedProfile, ...] = ()
     memory: tuple[MemoryWindow, ...] = ()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import to_builtins
+from msgspec.structs import replace
+
 from anvil_tui.engines.metrics import difference
 from anvil_tui.evidence.run_metrics import COMPLETED, observed_concurrency, wall_time_ms
-from anvil_tui.records.arm import DraftCounters, GateResult, GpuMemory, MeasuredRun, MemoryWindow
-from anvil_tui.records.artifact import RunArtifact
+from anvil_tui.records.arm import DraftCounters, GateOutcome, GpuMemory, MeasuredRun, MemoryWindow
+from anvil_tui.records.artifact import Check, RunArtifact
 from anvil_tui.records.request import RequestRecord
 from anvil_tui.records.vram import MIB, GpuReading, VramSample
 from anvil_tui.text import sanitise
@@ -17,13 +20,11 @@ FORMAT = "anvil-run/v1"
 
 def measured_run(artifact: RunArtifact, path: str) -> MeasuredRun:
     """A rung or capacity run. `path` names the artifact among the inputs."""
-    requests = artifact.requests
+    requests, plan = artifact.requests, artifact.capacity
     completed = sum(record.outcome in COMPLETED for record in requests)
     asked = requests[0] if requests else None
-    max_tokens = asked.max_tokens if asked else None
-    margin = None
-    if artifact.limit_tokens is not None and artifact.lane.max_model_len is not None and max_tokens is not None:
-        margin = artifact.lane.max_model_len - max_tokens - artifact.limit_tokens
+    stated = to_builtins(artifact.metrics) if artifact.metrics is not None else {}
+    max_tokens = asked.max_tokens if asked else plan.max_tokens if plan else None
     return MeasuredRun(
         path=path,
         format=FORMAT,
@@ -43,18 +44,30 @@ def measured_run(artifact: RunArtifact, path: str) -> MeasuredRun:
         engine_version=artifact.lane.engine_version,
         started_at=artifact.started_at,
         finished_at=artifact.finished_at,
-        label_tokens=artifact.target_tokens,
-        concurrency=observed_concurrency(requests),
+        label_tokens=artifact.target_tokens if plan is None else plan.context_tokens,
+        concurrency=observed_concurrency(requests) if plan is None else plan.concurrency,
         max_tokens=max_tokens,
-        margin_tokens=margin,
+        margin_tokens=_margin(artifact, max_tokens),
         reasoning_effort=asked.reasoning_effort if asked else None,
         max_model_len=artifact.lane.max_model_len,
-        wall_ms=wall_time_ms(requests),
+        warm_up=True if artifact.warmup else False if plan is not None else None,
+        wall_ms=artifact.wall_clock_ms if artifact.wall_clock_ms is not None else wall_time_ms(requests),
+        reported={name: value for name, value in stated.items() if isinstance(value, int | float)},
         counters_before=artifact.counters_before,
         counters_after=artifact.counters_after,
         reserve=artifact.reserve,
         checks=artifact.checks,
     )
+
+
+def _margin(artifact: RunArtifact, max_tokens: int | None) -> int | None:
+    """As the artifact says, else what its limit leaves of the served length."""
+    if artifact.margin_tokens is not None:
+        return artifact.margin_tokens
+    length, limit = artifact.lane.max_model_len, artifact.limit_tokens
+    if length is None or limit is None or max_tokens is None:
+        return None
+    return length - max_tokens - limit
 
 
 def _failures(artifact: RunArtifact) -> Iterator[str]:
@@ -65,9 +78,10 @@ def _failures(artifact: RunArtifact) -> Iterator[str]:
         yield from (sanitise(f"{check.name}: {check.words}") for check in artifact.checks if check.passed is False)
 
 
-def gate_result(artifact: RunArtifact, path: str) -> GateResult:
+def gate_outcome(artifact: RunArtifact, path: str) -> GateOutcome:
     """The functional gate of an artifact whose `what` is `gate`."""
-    return GateResult(
+    gate = artifact.gate
+    told = GateOutcome(
         path=path,
         passed=artifact.passed,
         checks=artifact.checks,
@@ -75,6 +89,17 @@ def gate_result(artifact: RunArtifact, path: str) -> GateResult:
         reasoning_seen=any(map(_reasoned, artifact.requests)) if artifact.requests else None,
         finished_at=artifact.finished_at,
         rehearsal=artifact.rehearsal,
+    )
+    if gate is None:
+        return told
+    tools = [one.passed for one in gate.observations if one.check == "tools"]
+    return replace(
+        told,
+        checks=tuple(Check(name=one.name, passed=one.passed, words=one.words) for one in gate.checks),
+        tool_batch=(sum(tools), len(tools)) if tools else None,
+        reasoning_effort=gate.reasoning_effort,
+        reasoning_evidence=gate.policy.reasoning,
+        reasoning_seen=any(one.reasoning_chars for one in gate.observations) if gate.observations else None,
     )
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from anvil_tui.errors import BadInput, Fault
-from anvil_tui.evidence.arms.artifacts import gate_result, idle_memory, measured_run, run_drafts, run_memory
+from anvil_tui.evidence.arms.artifacts import gate_outcome, idle_memory, measured_run, run_drafts, run_memory
 from anvil_tui.evidence.imports.formats import reader_of
-from anvil_tui.records.arm import Arm, DraftCounters, GateResult, LoadStart, MeasuredRun, MemoryWindow, NamedProfile
+from anvil_tui.records.arm import Arm, DraftCounters, GateOutcome, LoadStart, MeasuredRun, MemoryWindow, NamedProfile
 from anvil_tui.records.artifact import RunArtifact
 from anvil_tui.records.events import KINDS, Envelope, Event, LoadFailed, LoadReady, StartupReported
 from anvil_tui.records.lane import LaneProfile
@@ -49,7 +49,7 @@ class _Parts:
     """What the files of one arm held."""
 
     runs: list[MeasuredRun] = field(default_factory=list)
-    gates: list[GateResult] = field(default_factory=list)
+    gates: list[GateOutcome] = field(default_factory=list)
     starts: list[tuple[str | None, LoadStart]] = field(default_factory=list)
     profiles: list[NamedProfile] = field(default_factory=list)
     memory: list[MemoryWindow] = field(default_factory=list)
@@ -197,11 +197,11 @@ def _read_file(one: InputFile, parts: _Parts) -> None:
         raise BadInput(source, Fault("schema", repr(schema) if schema else "none that is known", known))
 
 
-def _add_imported(record: MeasuredRun | GateResult | MemoryWindow | DraftCounters, parts: _Parts) -> None:
+def _add_imported(record: MeasuredRun | GateOutcome | MemoryWindow | DraftCounters, parts: _Parts) -> None:
     match record:
         case MeasuredRun():
             parts.runs.append(record)
-        case GateResult():
+        case GateOutcome():
             parts.gates.append(record)
         case MemoryWindow():
             parts.memory.append(record)
@@ -211,7 +211,7 @@ def _add_imported(record: MeasuredRun | GateResult | MemoryWindow | DraftCounter
 
 def _add_artifact(one: InputFile, artifact: RunArtifact, parts: _Parts) -> None:
     if artifact.what == "gate":
-        parts.gates.append(gate_result(artifact, one.label))
+        parts.gates.append(gate_outcome(artifact, one.label))
     else:
         parts.runs.append(measured_run(artifact, one.label))
     parts.memory += run_memory(artifact, one.label)

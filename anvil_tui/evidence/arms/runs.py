@@ -85,13 +85,13 @@ def common_clock(arms: Iterable[Arm]) -> Clock:
 
 
 def run_value(run: MeasuredRun, metric: str, clock: Clock) -> RunValue:
-    """A metric of a run: from its request records, else as its file states it."""
+    """A metric of a run: from its request records, else as its file states it by its own clock."""
     if run.requests:
         computed = run_metrics(run.requests, wall_ms=run.wall_ms, clock=clock)
         value: float | None = getattr(computed, metric, None)
         if value is not None:
             return RunValue(value, True)
-    return RunValue(run.reported.get(metric), False)
+    return RunValue(run.reported.get(metric) if clock == run.clock or not run.requests else None, False)
 
 
 def loads(runs: Iterable[MeasuredRun]) -> tuple[tuple[MeasuredRun, ...], ...]:

@@ -21,7 +21,7 @@ from anvil_tui.evidence.kv.change import explain_change
 from anvil_tui.evidence.kv.explanation import explain
 from anvil_tui.evidence.kv.reports import report_of_start
 from anvil_tui.evidence.statistics import percent_change
-from anvil_tui.records.arm import Arm, GateResult, LoadStart, MeasuredRun
+from anvil_tui.records.arm import Arm, GateOutcome, LoadStart, MeasuredRun
 from anvil_tui.records.kv_explanation import KvExplanation
 from anvil_tui.records.run_metrics import Clock
 from anvil_tui.records.startup_report import Figure
@@ -238,12 +238,14 @@ def _largest(value: float | dict[str, float] | None) -> float | None:
     return max(value.values()) if isinstance(value, dict) else value
 
 
-def _gate(gates: Sequence[GateResult]) -> dict[str, Any]:
+def _gate(gates: Sequence[GateOutcome]) -> dict[str, Any]:
     last = gates[-1]
     return {
         "passed": all(gate.passed for gate in gates),
         "checks_passed": sum(check.passed is True for check in last.checks),
         "checks_total": len(last.checks),
+        "tool_batch_passed": last.tool_batch[0] if last.tool_batch else None,
+        "tool_batch_total": last.tool_batch[1] if last.tool_batch else None,
         "checks": [check.name for check in last.checks],
         "reasoning_effort": last.reasoning_effort,
         "source": [gate.path for gate in gates],

@@ -60,6 +60,7 @@ FIELDS = frozenset(
         "status",
         "evidence",
         "checks",
+        "reasoning_evidence",
         "reasoning_seen",
     }
 )
@@ -248,6 +249,10 @@ def _gate_part(baseline: Arm, candidate: Arm, unknown: Unknown) -> dict[str, Any
     names = [check.name for arm in arms for gate in arm.gates for check in gate.checks]
     part["checks"] = unknown.note(
         "functional_gate.checks", list(dict.fromkeys(names)) or None, "no gate among the inputs"
+    )
+    policies = [gate.reasoning_evidence for arm in arms for gate in arm.gates]
+    part["reasoning_evidence"] = unknown.note(
+        "functional_gate.reasoning_evidence", one_value(policies), "no gate tells its policy, or they differ"
     )
     part["reasoning_seen"] = {arm.name: one_value(gate.reasoning_seen for gate in arm.gates) for arm in arms}
     return part

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from anvil_tui.records.arm import DraftCounters, GateResult, GpuMemory, MeasuredRun, MemoryWindow
+from anvil_tui.records.arm import DraftCounters, GateOutcome, GpuMemory, MeasuredRun, MemoryWindow
 from anvil_tui.records.artifact import Check
 from anvil_tui.records.request import Outcome, RequestError, RequestRecord
 from anvil_tui.records.validation import convert
@@ -35,7 +35,7 @@ def recognises(data: Any) -> bool:
     return isinstance(data, dict) and _schema(data) in _SCHEMAS
 
 
-def read(data: dict[str, Any], path: str) -> tuple[MeasuredRun | GateResult | MemoryWindow | DraftCounters, ...]:
+def read(data: dict[str, Any], path: str) -> tuple[MeasuredRun | GateOutcome | MemoryWindow | DraftCounters, ...]:
     """Turn a file into records; `path` is its name among the inputs. Raises BadInput with every fault."""
     match _schema(data):
         case "anvil-serving.fast-tier-bakeoff/v1":
@@ -266,22 +266,30 @@ class _Result(Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
+class _Policy(Struct, frozen=True, kw_only=True):
+    reasoning: str | None = None
+
+
 class _Preflight(Struct, frozen=True, kw_only=True):
     results: tuple[_Result, ...]
     passed: bool | None = None
     thinking: _Thinking = _Thinking()
     observations: tuple[dict[str, Any], ...] = ()
+    evidence_policy: _Policy = _Policy()
 
 
-def _gate(file: _Preflight, path: str) -> GateResult:
+def _gate(file: _Preflight, path: str) -> GateOutcome:
+    tools = [bool(one.get("passed")) for one in file.observations if one.get("test") == "tools"]
     seen = any(one.get("reasoning_chars") or one.get("reasoning_tokens") for one in file.observations)
-    return GateResult(
+    return GateOutcome(
         path=path,
         passed=file.passed if file.passed is not None else all(one.passed for one in file.results),
         checks=tuple(
             Check(name=sanitise(one.name), passed=one.passed, words=sanitise(one.detail)) for one in file.results
         ),
+        tool_batch=(sum(tools), len(tools)) if tools else None,
         reasoning_effort=file.thinking.reasoning_effort,
+        reasoning_evidence=file.evidence_policy.reasoning,
         reasoning_seen=seen if file.observations else None,
     )
 

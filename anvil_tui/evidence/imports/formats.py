@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from anvil_tui.evidence.imports import aiperf, anvil_serving, lil_bench, llama_benchy, nvidia_smi, vllm_bench
-from anvil_tui.records.arm import DraftCounters, GateResult, MeasuredRun, MemoryWindow
+from anvil_tui.records.arm import DraftCounters, GateOutcome, MeasuredRun, MemoryWindow
 
-Imported = MeasuredRun | GateResult | MemoryWindow | DraftCounters
+Imported = MeasuredRun | GateOutcome | MemoryWindow | DraftCounters
 Reader = Callable[[Any, str], tuple[Imported, ...]]
 
 FORMATS: tuple[tuple[str, Callable[[Any], bool], Reader], ...] = (

@@ -70,6 +70,7 @@ def test_seed_000_the_failed_run_is_retained(seed000: tuple[list[Path], list[Pat
     assert document["success"]["control"]["requests"] == [11, 12]
     assert document["dspark"]["cumulative_accepted_token_fraction"] == pytest.approx(0.5509626274065685, abs=1e-12)
     assert document["functional_gate"]["dspark"] == "pass"
+    assert document["functional_gate"]["reasoning_evidence"] == "required"
     assert document["memory"]["dspark_in_request_min_free_mib"] == [1179, 2031]
     assert document["memory"]["dspark_reserve_pass"] is False
 
@@ -238,6 +239,7 @@ def test_a_campaign_folder_tells_starts_memory_and_gates(tmp_path: Path) -> None
         "fast": None,
         "control": "pass",
         "checks": ["smoke", "json"],
+        "reasoning_evidence": None,
         "reasoning_seen": {"fast": None, "control": True},
     }
 
