@@ -17,7 +17,7 @@ from anvil_tui.errors import CannotRun
 from anvil_tui.files import write_new
 from anvil_tui.lanes.profile import Lane
 from anvil_tui.locations import Locations
-from anvil_tui.records.plan import CampaignKind, CampaignPlan, LadderPlan
+from anvil_tui.records.plan import CampaignKind, CampaignPlan, CapacityPlan, GatePlan, LadderPlan
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ def begin(
     lane: Lane,
     *,
     up: bool,
+    gate: GatePlan | None = None,
+    capacity: CapacityPlan | None = None,
     ladder: LadderPlan | None = None,
     seal: bool = False,
 ) -> Begun:
@@ -46,6 +48,8 @@ def begin(
         up=up,
         rehearsal=lane.rehearsal,
         nonce_seed=secrets.token_hex(16),
+        gate=gate,
+        capacity=capacity,
         ladder=ladder,
         seal=seal,
         lane_sha256={lane.name: lane.sha256},

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 
-from anvil_tui.campaigns.ladder import check_plan
+from anvil_tui.campaigns.capacity import check_context
+from anvil_tui.campaigns.ladder import check_targets
 from anvil_tui.campaigns.load import endpoint_of
 from anvil_tui.errors import CannotRun
 from anvil_tui.files import Lock
@@ -15,7 +16,7 @@ from anvil_tui.lanes.profile import Lane
 from anvil_tui.lanes.readiness import Answer
 from anvil_tui.locations import Locations
 from anvil_tui.records.lane import AttachLaunch
-from anvil_tui.records.plan import LadderPlan
+from anvil_tui.records.plan import CapacityPlan, GatePlan, LadderPlan
 
 
 def check_up(lane: Lane, locations: Locations) -> None:
@@ -30,8 +31,8 @@ def check_up(lane: Lane, locations: Locations) -> None:
         raise CannotRun(f"{lane.name} is up already (load {living.load_id}); `anvil-tui down {lane.name}` stops it")
 
 
-def check_ladder(lane: Lane, plan: LadderPlan, locations: Locations, *, up: bool) -> None:
-    """Whether the ladder can run: the lane is there or may be started, and every target fits. Raises CannotRun."""
+def check_measuring(lane: Lane, plan: LadderPlan | CapacityPlan | GatePlan, locations: Locations, *, up: bool) -> None:
+    """Whether a lane can be measured so: it is there or may be started, and every prompt fits. Raises CannotRun."""
     _check_free(lane)
     attached = isinstance(lane.profile.launch, AttachLaunch)
     living = None if attached else living_load(locations.lanes, lane.name)
@@ -39,13 +40,20 @@ def check_ladder(lane: Lane, plan: LadderPlan, locations: Locations, *, up: bool
         answer = asyncio.run(_ask(lane))
         if not answer.ready:
             raise CannotRun(f"{lane.name}: {answer.words}")
-        check_plan(lane.name, answer.max_model_len, plan, "observed")
+        _check_fits(lane, answer.max_model_len, plan, "observed")
         return
     if not up:
         raise CannotRun(f"{lane.name} is down; start it with `anvil-tui up {lane.name}`, or add --up")
     if living is None:
         launch.check(lane, os.environ)
-    check_plan(lane.name, lane.profile.recipe.max_model_len, plan, "the recipe's")
+    _check_fits(lane, lane.profile.recipe.max_model_len, plan, "the recipe's")
+
+
+def _check_fits(lane: Lane, length: int | None, plan: LadderPlan | CapacityPlan | GatePlan, how: str) -> None:
+    if isinstance(plan, LadderPlan):
+        check_targets(lane.name, length, plan.targets, plan, how)
+    elif isinstance(plan, CapacityPlan):
+        check_context(lane.name, length, plan, how)
 
 
 def _check_free(lane: Lane) -> None:

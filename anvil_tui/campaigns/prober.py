@@ -1,46 +1,64 @@
-"""The runner's side of the probe child: asks go down, progress and records come up; a dead child is started anew."""
+"""The runner's side of the probe child: asks go down, what is measured comes up; a dead child is started anew."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import msgspec
 
 from anvil_tui.campaigns.children import JsonLinesChild
 from anvil_tui.errors import CannotRun
+from anvil_tui.records.gate import GateResult
 from anvil_tui.records.probe import (
     CancelProbe,
+    MeasureCapacity,
+    MeasureGate,
     MeasureRung,
+    ProbeCapacity,
     ProbeFinished,
+    ProbeGated,
     ProbeLine,
-    ProbeProgress,
+    ProbeMeasured,
     ProbeReady,
     ProbeRefused,
-    ProbeSized,
+    ProbeUrl,
 )
 from anvil_tui.records.request import RequestRecord
 
 _READY_SECONDS = 30.0
+_LINE = msgspec.json.Decoder(ProbeLine)
+
+Ask = MeasureRung | MeasureGate | MeasureCapacity | ProbeUrl
+Progress = Callable[[ProbeLine], None]
 
 
 class ProbeDied(Exception):
-    """The probe child ended while it measured; the request it carried is lost."""
+    """The probe child ended while it measured; what it carried is lost."""
+
+
+@dataclass(frozen=True)
+class Came:
+    """What came of one ask, as far as it got."""
+
+    requests: tuple[RequestRecord, ...] = ()
+    warmup: tuple[RequestRecord, ...] = ()
+    gate: GateResult | None = None
+    capacity: ProbeCapacity | None = None
 
 
 class Prober:
-    """One probe child at a time, and at most one request in it."""
+    """One probe child at a time, and one ask in it."""
 
     def __init__(self) -> None:
         self._child: JsonLinesChild | None = None
         self._reading: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
-        self._finished: asyncio.Future[RequestRecord] | None = None
-        self._progress: Callable[[ProbeSized | ProbeProgress], None] = lambda _: None
-
-    @property
-    def pid(self) -> int | None:
-        return self._child.pid if self._child else None
+        self._ended: asyncio.Future[Came] | None = None
+        self._progress: Progress = lambda _: None
+        self._scored: list[RequestRecord] = []
+        self._warmup: list[RequestRecord] = []
 
     async def start(self) -> None:
         """Start the child and wait until it has imported everything. Raises CannotRun."""
@@ -53,26 +71,31 @@ class Prober:
         if not self._ready.is_set():
             raise CannotRun("the measuring child did not start; runner.log says why")
 
-    async def measure(self, ask: MeasureRung, progress: Callable[[ProbeSized | ProbeProgress], None]) -> RequestRecord:
-        """Measure one request. Cancelling closes its connection. Raises ProbeDied."""
+    async def measure(self, ask: Ask, progress: Progress) -> Came:
+        """Measure what is asked. Raises ProbeDied, and CannotRun where the child refuses."""
         if self._child is None or self._reading is None or self._reading.done():
             await self.start()
         assert self._child is not None
         self._progress = progress
-        self._finished = asyncio.get_running_loop().create_future()
+        self._scored.clear()
+        self._warmup.clear()
+        self._ended = asyncio.get_running_loop().create_future()
         await self._child.send(msgspec.json.encode(ask))
-        return await self._finished
+        return await self._ended
 
-    async def cancel(self, id: str, seconds: float = 2.0) -> RequestRecord | None:
-        """Cancel request `id`; its record as far as it got, or None where the child does not answer."""
-        if self._child is None or (self._reading is not None and self._reading.done()):
-            return None
-        self._finished = asyncio.get_running_loop().create_future()
-        await self._child.send(msgspec.json.encode(CancelProbe(id=id)))
-        try:
-            return await asyncio.wait_for(self._finished, seconds)
-        except (TimeoutError, ProbeDied):
-            return None
+    async def cancel(self, id: str, seconds: float = 2.0) -> Came:
+        """Cancel ask `id`; what it measured until then, as far as the child still answers."""
+        if self._child is not None and self._reading is not None and not self._reading.done():
+            self._ended = asyncio.get_running_loop().create_future()
+            await self._child.send(msgspec.json.encode(CancelProbe(id=id)))
+            try:
+                return await asyncio.wait_for(self._ended, seconds)
+            except (TimeoutError, ProbeDied, CannotRun):
+                pass
+        return self._partial()
+
+    def _partial(self) -> Came:
+        return Came(requests=tuple(self._scored), warmup=tuple(self._warmup))
 
     async def end(self) -> None:
         if self._child is not None:
@@ -82,21 +105,30 @@ class Prober:
 
     async def _read(self, child: JsonLinesChild) -> None:
         async for raw in child.lines():
-            match msgspec.json.decode(raw, type=ProbeLine):
+            line = _LINE.decode(raw)
+            match line:
                 case ProbeReady():
                     self._ready.set()
-                case (ProbeSized() | ProbeProgress()) as line:
-                    self._progress(line)
                 case ProbeFinished(record=record):
-                    self._settle(record)
+                    self._settle(Came(requests=(record,)))
+                case ProbeGated(result=result):
+                    records = tuple(one.record for one in result.observations if one.record is not None)
+                    self._settle(Came(requests=records, gate=result))
+                case ProbeCapacity():
+                    self._settle(Came(requests=tuple(self._scored), warmup=tuple(self._warmup), capacity=line))
                 case ProbeRefused(words=words):
                     self._settle(CannotRun(f"the measuring child refused: {words}"))
+                case ProbeMeasured():
+                    (self._warmup if line.warmup else self._scored).append(line.record)
+                    self._progress(line)
+                case _:
+                    self._progress(line)
         self._settle(ProbeDied(f"the measuring child died ({await child.ended()})"))
 
-    def _settle(self, result: RequestRecord | Exception) -> None:
-        if self._finished is None or self._finished.done():
+    def _settle(self, result: Came | Exception) -> None:
+        if self._ended is None or self._ended.done():
             return
         if isinstance(result, Exception):
-            self._finished.set_exception(result)
+            self._ended.set_exception(result)
         else:
-            self._finished.set_result(result)
+            self._ended.set_result(result)

@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from anvil_tui.campaigns.folder import CampaignFolder
 from anvil_tui.campaigns.journal import Journal
 from anvil_tui.records.events import Event, Recovered, RunFinished, RunInterrupted, RunStarted
+
+
+@dataclass(frozen=True)
+class RunBefore:
+    """A run of an earlier runner."""
+
+    run: str
+    what: str
+    passed: bool
+
+
+def runs_before(earlier: Sequence[Event]) -> list[RunBefore]:
+    """The runs that were started before, in order; an open or interrupted one has not passed."""
+    passed = {event.run for event in earlier if isinstance(event, RunFinished) and event.passed}
+    started = [event for event in earlier if isinstance(event, RunStarted)]
+    return [RunBefore(event.run, event.what, event.run in passed) for event in started]
 
 
 def open_runs(earlier: Sequence[Event]) -> tuple[str, ...]:

@@ -19,12 +19,15 @@ from pathlib import Path
 
 from anvil_tui import __version__, exit_codes
 from anvil_tui.campaigns import closeout, sealing
+from anvil_tui.campaigns.capacity import run_capacity
 from anvil_tui.campaigns.folder import CampaignFolder
+from anvil_tui.campaigns.gate import run_gate
 from anvil_tui.campaigns.interrupts import Interrupt
 from anvil_tui.campaigns.journal import Journal, read_journal
-from anvil_tui.campaigns.ladder import climb
+from anvil_tui.campaigns.ladder import Ladder
 from anvil_tui.campaigns.load import Load, take_load, watch_load
-from anvil_tui.campaigns.recovery import open_runs, recover
+from anvil_tui.campaigns.measuring import Measuring
+from anvil_tui.campaigns.recovery import recover, runs_before
 from anvil_tui.campaigns.session import Session
 from anvil_tui.campaigns.vram import VramWatch
 from anvil_tui.clock import ProcessIdentity
@@ -37,10 +40,8 @@ from anvil_tui.records.events import (
     CampaignPlanned,
     Ending,
     Event,
-    RunFinished,
     RunnerEnded,
     RunnerStarted,
-    RunStarted,
 )
 from anvil_tui.records.plan import CampaignPlan
 
@@ -155,20 +156,27 @@ async def _measure(
     """The part of the campaign that its kind decides."""
     if plan.kind == "startup":
         return "complete", startup_words(load), exit_codes.GOOD
-    if plan.kind != "ladder":
-        raise CannotRun(f"{plan.kind}: this version runs no such campaign")
-    runs = sum(isinstance(event, RunStarted) for event in earlier)
+    before = runs_before(earlier)
+    measuring = Measuring(session, load, vram, number=len(before))
     watching = asyncio.create_task(watch_load(session, load))
     try:
-        passed = await climb(session, load, vram, done=runs, first_run=runs + 1)
+        await measuring.prober.start()
+        if plan.ladder is not None:
+            done = sum(run.what == "rung" for run in before)
+            passed = await Ladder(measuring, plan.ladder).climb(done) and all(run.passed for run in before)
+        elif plan.capacity is not None:
+            earlier_runs = [run.passed for run in before if run.what == "capacity"]
+            passed = await run_capacity(measuring, plan.capacity, earlier_runs)
+        elif plan.gate is not None:
+            passed = await run_gate(measuring, plan.gate)
+        else:
+            raise CannotRun(f"{plan.kind}: this version runs no such campaign")
     finally:
+        await measuring.prober.end()
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watching
-    passed = (
-        passed and all(event.passed for event in earlier if isinstance(event, RunFinished)) and not open_runs(earlier)
-    )
-    words = f"the ladder on {lane.name} is done: " + ("every rung passed" if passed else "not every rung passed")
+    words = f"{plan.kind} on {lane.name} is done: " + ("all passed" if passed else "not all passed")
     return "complete", words, exit_codes.GOOD if passed else exit_codes.CHECK_FAILED
 
 

@@ -38,7 +38,7 @@ _CALM_BYTES = 256 * MIB
 
 
 def sampler_of(lane: Lane, locations: Locations, hz: float, on_line: Callable[[SamplerLine], None]) -> SamplerChild:
-    """A sampler of the lane's GPUs, not started yet. The lane has a source; a rehearsal's GPUs are written down here."""
+    """A sampler of the lane's GPUs, not started yet. The lane has a source; a rehearsal's GPUs are noted here."""
     launch = lane.profile.launch
     if not isinstance(launch, RehearsalLaunch):
         return SamplerChild("nvml", hz, on_line)
@@ -63,6 +63,7 @@ class VramWatch:
         self._gaps: list[SamplerGap] = []
         self._minimum: dict[str, int] = {}
         self._alarmed: set[str] = set()
+        self._window_open = False
         self._child: SamplerChild | None = None
         self._spill: SpillWatch | None = None
 
@@ -110,6 +111,7 @@ class VramWatch:
 
     def begin_window(self) -> None:
         """Forget the samples before now: a window of the reserve begins."""
+        self._window_open = True
         self._samples = self._samples[-2:]
         self._gaps.clear()
         self._minimum.clear()
@@ -125,6 +127,7 @@ class VramWatch:
         while patience and not (self._samples and self._samples[-1].mono_us >= to_us):
             await asyncio.sleep(self._child.period_us / 1e6)
             patience -= 1
+        self._window_open = False
         witnesses = self._spill.witnesses(from_us, to_us) if self._spill is not None else ()
         for witness in witnesses:
             write_all(self._fd, msgspec.json.encode(witness) + b"\n")
@@ -173,7 +176,7 @@ class VramWatch:
         self._samples.append(sample)
         if self._spill is not None:
             self._spill.observe(sample)
-        if self._session.run is None and len(self._samples) > 2 * MEASURING_HZ:
+        if not self._window_open and len(self._samples) > 2 * MEASURING_HZ:
             del self._samples[: -int(MEASURING_HZ)]
         mine = {gpu.uuid: gpu for gpu in self._gpus}
         reserve = self._policy.reserve_mib * MIB

@@ -8,6 +8,7 @@ from typing import NoReturn, get_args
 
 from anvil_tui import __version__
 from anvil_tui.errors import CannotRun
+from anvil_tui.records.gate import SEED_CHECKS, GateCheckName, ReasoningEvidence
 from anvil_tui.records.lane import Effort, EngineName
 
 _EXIT_CODES = (
@@ -53,21 +54,48 @@ def build_parser() -> argparse.ArgumentParser:
     down.add_argument("lane", metavar="LANE")
     down.add_argument("--grace", type=_seconds, default=30.0, metavar="S", help="seconds to end by itself (default 30)")
 
-    ladder = verb("ladder", "ladder", "probe a lane with prompts of exact length, one request a rung")
-    ladder.add_argument("lane", metavar="LANE")
-    ladder.add_argument("--targets", required=True, type=_targets, metavar="A,B,C", help="prompt lengths in tokens")
-    ladder.add_argument(
-        "--max-tokens", type=_positive, metavar="N", help="tokens of an answer (default: the profile's)"
+    ladder = verb("ladder", "measuring", "probe a lane with prompts of exact length, one request a rung")
+    _measuring(ladder)
+    rungs = ladder.add_mutually_exclusive_group(required=True)
+    rungs.add_argument("--targets", type=_targets, metavar="A,B,C", help="prompt lengths in tokens")
+    rungs.add_argument("--geometric", type=_geometric, metavar="A:B[:F]", help="from A to B tokens, each F times (2)")
+    rungs.add_argument("--bisect", type=_bisect, metavar="A[:T]", help="search the longest served, from A, to T (256)")
+    ladder.add_argument("--repetitions", type=_positive, default=1, metavar="N", help="each target N times (default 1)")
+    ladder.add_argument("--needle", type=_depths, default=(), metavar="D,E", help="hide a code at these depths, 0 to 1")
+    ladder.add_argument("--post-gate", action="store_true", help="run the functional gate after the longest rung")
+
+    gate = verb("gate", "measuring", "check what a lane can do: smoke, json, tools, streaming, responses")
+    _measuring(gate, answers=False)
+    gate.add_argument(
+        "--checks", type=_checks, default=SEED_CHECKS, metavar="A,B", help=", ".join(get_args(GateCheckName))
     )
-    ladder.add_argument("--margin", type=_natural, metavar="N", help="tokens left free (default: the profile's)")
-    ladder.add_argument(
-        "--reasoning-effort",
-        choices=get_args(Effort),
-        metavar="E",
-        help="(default: the profile's) " + ", ".join(get_args(Effort)),
-    )
-    ladder.add_argument("--up", action="store_true", help="start the lane where it is down")
-    ladder.add_argument("--seal", action="store_true", help="seal and sign at the end, with an agent or an open key")
+    gate.add_argument("--tool-batch", type=_positive, default=20, metavar="N", help="tool calls at once (default 20)")
+    gate.add_argument("--visible-tokens", type=_positive, default=512, metavar="N", help="budget of an answer (512)")
+    gate.add_argument("--reasoning-tokens", type=_natural, default=2048, metavar="N", help="room to reason (2048)")
+    gate.add_argument("--reasoning", choices=get_args(ReasoningEvidence), default="any", help="evidence of it (any)")
+    gate.add_argument("--reasoning-scope", choices=("gate", "check"), default="gate", help="who must show it (gate)")
+    gate.add_argument("--needle-tokens", type=_positive, metavar="N", help="prompt length of the check needle")
+
+    capacity = verb("capacity", "measuring", "measure runs of equal requests, so many at a time")
+    _measuring(capacity)
+    capacity.add_argument("--context", type=_positive, default=4096, metavar="N", help="prompt tokens (default 4096)")
+    capacity.add_argument("--concurrency", type=_positive, default=1, metavar="N", help="at a time, to 256 (1)")
+    capacity.add_argument("--requests", type=_positive, default=3, metavar="N", help="requests a run (default 3)")
+    capacity.add_argument("--runs", type=_positive, default=3, metavar="N", help="runs that must pass (default 3)")
+    capacity.add_argument("--extra-runs", type=_natural, default=2, metavar="N", help="replaced at most (2)")
+    capacity.add_argument("--warmup", type=_natural, default=1, metavar="N", help="unscored requests before a run (1)")
+    capacity.add_argument("--shared-prefix", type=_natural, default=0, metavar="N", help="prompts share N tokens (0)")
+    capacity.add_argument("--fixed-output", action="store_true", help="every answer is exactly --max-tokens long")
+    capacity.add_argument("--rate", type=_rate, metavar="R", help="requests start at R a second instead of closed loop")
+
+    probe = verb("probe", "measuring", "measure one request to any OpenAI-compatible server")
+    probe.add_argument("url", metavar="URL", help="its base URL, ending in /v1")
+    probe.add_argument("--model", required=True, metavar="M")
+    probe.add_argument("--prompt-tokens", type=_positive, metavar="N", help="size the prompt (a short question)")
+    probe.add_argument("--max-tokens", type=_positive, default=256, metavar="N", help="tokens of the answer (256)")
+    probe.add_argument("--reasoning-effort", choices=get_args(Effort), metavar="E", help=", ".join(get_args(Effort)))
+    probe.add_argument("--api-key-env", metavar="NAME", help="the variable that holds the API key")
+    probe.add_argument("--timeout", type=_seconds, default=900.0, metavar="S", help="seconds in all (default 900)")
 
     verb("campaigns", "campaigns", "list the campaigns, the newest last")
     for name, help in (
@@ -103,6 +131,18 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _measuring(parser: argparse.ArgumentParser, *, answers: bool = True) -> None:
+    """What every verb that measures a lane takes."""
+    efforts = ", ".join(get_args(Effort))
+    parser.add_argument("lane", metavar="LANE")
+    if answers:
+        parser.add_argument("--max-tokens", type=_positive, metavar="N", help="tokens of an answer (the profile's)")
+        parser.add_argument("--margin", type=_natural, metavar="N", help="tokens left free (the profile's)")
+    parser.add_argument("--reasoning-effort", choices=get_args(Effort), metavar="E", help=f"{efforts} (the profile's)")
+    parser.add_argument("--up", action="store_true", help="start the lane where it is down")
+    parser.add_argument("--seal", action="store_true", help="seal and sign at the end, with an agent or an open key")
+
+
 def _targets(text: str) -> tuple[int, ...]:
     try:
         targets = tuple(int(part.replace("_", "")) for part in text.split(","))
@@ -112,6 +152,48 @@ def _targets(text: str) -> tuple[int, ...]:
         if target < 1:
             raise argparse.ArgumentTypeError(f"a target of {target} tokens; each target is a whole number from 1")
     return targets
+
+
+def _geometric(text: str) -> tuple[int, int, float]:
+    first, _, rest = text.partition(":")
+    last, _, factor = rest.partition(":")
+    try:
+        return _positive(first), _positive(last), float(factor or 2)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: first:last or first:last:factor, 2000:120000:2 say") from None
+
+
+def _bisect(text: str) -> tuple[int, int]:
+    first, _, tolerance = text.partition(":")
+    return _positive(first), _positive(tolerance or "256")
+
+
+def _depths(text: str) -> tuple[float, ...]:
+    try:
+        depths = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        depths = (-1.0,)
+    if not all(0 <= depth <= 1 for depth in depths):
+        raise argparse.ArgumentTypeError(f"{text!r}: depths from 0 (start) to 1 (end), 0.1,0.5 say")
+    return depths
+
+
+def _checks(text: str) -> tuple[str, ...]:
+    checks, known = tuple(text.split(",")), get_args(GateCheckName)
+    for check in checks:
+        if check not in known:
+            raise argparse.ArgumentTypeError(f"no check {check!r}; there are {', '.join(known)}")
+    return checks
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if not 0 < rate <= 10_000:
+        raise argparse.ArgumentTypeError(f"{text!r}: requests a second, above 0")
+    return rate
 
 
 def _positive(text: str) -> int:

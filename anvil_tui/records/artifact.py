@@ -6,7 +6,10 @@ from typing import Literal
 
 from msgspec import Struct
 
+from anvil_tui.records.gate import GateResult
+from anvil_tui.records.plan import CapacityPlan
 from anvil_tui.records.request import RequestRecord
+from anvil_tui.records.run_metrics import RunMetrics
 from anvil_tui.records.vram import ReserveVerdict
 
 
@@ -65,3 +68,13 @@ class RunArtifact(Struct, frozen=True, kw_only=True):
     counters_before: Counters | None
     counters_after: Counters | None
     interrupted: bool = False
+    margin_tokens: int | None = None
+    wall_clock_ms: float | None = None
+    """First scored request sent to last one ended, of a capacity run."""
+    warmup: tuple[RequestRecord, ...] = ()
+    """Requests before the scored ones; never counted."""
+    capacity: CapacityPlan | None = None
+    """The protocol of a capacity run."""
+    gate: GateResult | None = None
+    metrics: RunMetrics | None = None
+    """Computed from `requests`; whoever verifies computes them again."""

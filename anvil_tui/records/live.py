@@ -20,7 +20,14 @@ class LiveRun(Struct, frozen=True, kw_only=True):
     since_us: int
     """When the request was sent, or its sizing began."""
     tokens: int | None = None
+    words: str | None = None
+    """Where a gate or a capacity run stands."""
     prefill_pct: float | None = None
+    prefill_tok_s: float | None = None
+    left_s: float | None = None
+    """Seconds until the first output, as the prefill goes now."""
+    still_s: float | None = None
+    """Seconds since the engine's KV usage last moved."""
     min_free_bytes: dict[str, int] = {}
 
 

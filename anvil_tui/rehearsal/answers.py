@@ -86,7 +86,7 @@ def _content(ask: Ask) -> str | None:
         return json.dumps(_instance(ask.schema, instruction), separators=(",", ":"))
     if ask.schema is not None or re.search(r"(?i)\bjson\b", instruction):
         return json.dumps(dict(_pairs(instruction)) or {"ok": True}, separators=(",", ":"))
-    if re.search(r"(?i)launch[ -]code", instruction) and (code := _launch_code(ask.messages)) is not None:
+    if re.search(r"(?i)(launch|access)[ -]code", instruction) and (code := _hidden_code(ask.messages)) is not None:
         return code
     if (exact := _exact(instruction)) is not None:
         return exact
@@ -114,15 +114,16 @@ def _exact(instruction: str) -> str | None:
     return found.group(1) if found else None
 
 
-def _launch_code(messages: Sequence[Mapping[str, Any]]) -> str | None:
-    """The code of "the launch code is X" anywhere in the conversation."""
+def _hidden_code(messages: Sequence[Mapping[str, Any]]) -> str | None:
+    """The code of "the launch code is X" or "the access code of Y is X" anywhere in the conversation."""
     for message in messages:
         text = message_text(dict(message))
         lowered, place = text.lower(), 0
-        while (place := lowered.find("launch", place)) >= 0:
-            line = text[place : place + 160]
+        while (place := lowered.find("code", place)) >= 0:
+            line = text[max(0, place - 7) : place + 160]
             if found := re.match(
-                r"(?i)launch[ -_]code[^.\n:=]{0,60}?(?: is|:|=)\s*[\"'`*]*((?-i:[A-Z0-9])[A-Za-z0-9-]*\d[A-Za-z0-9-]*)",
+                r"(?i)(?:launch|access)[ -_]code[^.\n:=]{0,60}?"
+                r"(?: is|:|=)\s*[\"'`*]*((?-i:[A-Z0-9])[A-Za-z0-9-]*\d[A-Za-z0-9-]*)",
                 line,
             ):
                 return found.group(1).rstrip("-")
@@ -142,7 +143,8 @@ def _tool_words(result: str) -> str:
 def _pairs(instruction: str) -> Iterator[tuple[str, Any]]:
     """Keys and the values that they are asked to have: `language:"python"`, `"ok": true`, `ok set to true`."""
     pattern = (
-        r"[\"'`]?\b([A-Za-z_]\w*)\b[\"'`]?(?:\s*[:=]\s*|\s+(?:is\s+)?(?:set|equal) to\s+|\s+is\s+|\s*\()"
+        r"[\"'`]?\b([A-Za-z_]\w*)\b[\"'`]?"
+        r"(?:\s*[:=]\s*|\s+(?:is\s+)?(?:set|equal) to\s+|\s+with the value\s+|\s+is\s+|\s*\()"
         r"[`']?(\"[^\"\n]*\"|'[^'\n]*'|true|false|null|-?\d+(?:\.\d+)?)"
     )
     for key, value in re.findall(pattern, instruction):
