@@ -73,6 +73,7 @@ class RunFigures:
     output_tokens: int | None
     outcome: str
     reserve: Verdict | None
+    policy: str | None
     checks: tuple[Check, ...]
     words: str
 

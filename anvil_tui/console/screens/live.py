@@ -201,7 +201,8 @@ class LiveScreen(Screen[None]):
         if shown is not None and is_ladder:
             past = self._past(desk.lane)
             head.say(rungs_view.header(rungs.row_width))
-            rungs.show_rows(rungs_view.rung_rows(shown, past, now_us, rungs.row_width))
+            newest = next((run.run for run in reversed(shown.row.view.runs) if run.run is not None), None)
+            rungs.show_rows(rungs_view.rung_rows(shown, past, now_us, rungs.row_width), seen=newest)
             box.border_title = Content(f"Rungs  {outside(shown.row.folder.id, 80)}")
         else:
             box.border_title = "Rungs"

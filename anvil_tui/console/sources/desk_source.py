@@ -274,6 +274,7 @@ def run_figures(artifact: RunArtifact) -> RunFigures:
         output_tokens=request.output_tokens if request else None,
         outcome=request.outcome if request else "",
         reserve=artifact.reserve.verdict if artifact.reserve else None,
+        policy=artifact.reserve.policy if artifact.reserve else None,
         checks=artifact.checks,
         words=artifact.words,
     )

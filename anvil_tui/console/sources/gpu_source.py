@@ -163,8 +163,7 @@ class SampleRecord:
         self.failed: SamplerFailed | None = None
 
     def begin(self) -> None:
-        """Another source of samples: its worst point is its own, the history of the GPUs goes on."""
-        self._gpus = ()
+        """Another source of samples: its worst point is its own; the GPUs and their history stay until it speaks."""
         self._worst = {}
         self._last_us = 0
         self.failed = None

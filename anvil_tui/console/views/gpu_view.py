@@ -80,9 +80,9 @@ def head_line(gpu: GpuNow, state: GpuState, snapshot: GpuSnapshot, width: int) -
         )
     parts = [
         (state.word, STYLES[state.word]),
-        (f"  free {mib(state.free)}", "bold"),
+        (f"  free {mib(state.free)} MiB", "bold"),
         (f"  {signed_mib(state.margin)}", STYLES[state.word]),
-        (f"  reserve {count(snapshot.reserve_mib)} MiB", "$text-muted"),
+        (f"  reserve {count(snapshot.reserve_mib)}", "$text-muted"),
     ]
     return _fitting(parts, width)
 

@@ -12,7 +12,7 @@ from anvil_tui.console.views.figures import DASH, STYLES, VERDICTS, Row, count, 
 from anvil_tui.records.live import LiveRun
 
 _COLUMNS = (("target", 8), ("actual", 9), ("TTFT ms", 9), ("prefill/s", 10), ("decode/s", 9))
-_RESERVE = 13
+_RESERVE = 14
 _STATES: dict[str, tuple[str, Level]] = {
     "passed": ("pass", "good"),
     "failed": ("FAIL", "bad"),
@@ -66,8 +66,7 @@ def _row(run: RunView, shown: Shown, measured: Sequence[Rung], now_us: int, widt
         rate(figures.decode_tok_s),
     )
     cells = "".join(pad(value, size, right=True) for value, (_, size) in zip(values, _COLUMNS[1:], strict=True))
-    unknown: tuple[str, Level] = (DASH, "info")
-    reserve, reserve_level = VERDICTS[figures.reserve] if figures.reserve else unknown
+    reserve, reserve_level = reserve_words(figures)
     why = _why(figures) if run.state != "passed" else ""
     room = width - len(target) - len(cells) - 2 - _RESERVE
     return Content.assemble(
@@ -77,6 +76,16 @@ def _row(run: RunView, shown: Shown, measured: Sequence[Rung], now_us: int, widt
         (pad(reserve, _RESERVE), STYLES[reserve_level]),
         (fit(f"{word}{' ' + why if why else ''}", room), STYLES[level]),
     )
+
+
+def reserve_words(figures: RunFigures) -> tuple[str, Level]:
+    """The verdict in short; one that the profile waives is told and does not decide."""
+    if figures.reserve is None:
+        return DASH, "info"
+    word, level = VERDICTS[figures.reserve]
+    if figures.policy in (None, "enforce") or level == "good":
+        return word, level
+    return f"{word}, {figures.policy}", "warn"
 
 
 def _why(figures: RunFigures) -> str:

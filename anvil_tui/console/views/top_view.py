@@ -121,4 +121,3 @@ def _shortened(parts: list[tuple[str, str]], room: int) -> list[tuple[str, str]]
         kept.append((shown, style))
         room -= cell_len(shown)
     return kept
-

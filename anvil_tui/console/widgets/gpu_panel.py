@@ -16,9 +16,11 @@ class GpuPanel(Widget, can_focus=False):
     def __init__(self, place: int) -> None:
         super().__init__(id=f"gpu-{place}")
         self._lines = Content("")
+        self._shown: tuple[GpuNow, GpuSnapshot, int] | None = None
 
     def show_gpu(self, gpu: GpuNow, snapshot: GpuSnapshot, now_us: int) -> None:
         """Show this GPU as it is at `now_us`."""
+        self._shown = gpu, snapshot, now_us
         width, height = self.content_size
         state = gpu_view.gpu_state(gpu, snapshot, now_us)
         lines = [gpu_view.head_line(gpu, state, snapshot, width)]
@@ -36,6 +38,10 @@ class GpuPanel(Widget, can_focus=False):
         if not content.is_same(self._lines):
             self._lines = content
             self.refresh()
+
+    def on_resize(self) -> None:
+        if self._shown is not None:
+            self.show_gpu(*self._shown)
 
     def render(self) -> RenderResult:
         return self._lines

@@ -29,11 +29,12 @@ class GpuRow(Container, can_focus=True):
         if len(panels) != wanted:
             for panel in panels[wanted:]:
                 panel.remove()
-            self.mount_all(GpuPanel(place) for place in range(len(panels), wanted))
-            panels = panels[:wanted]
+            added = [GpuPanel(place) for place in range(len(panels), wanted)]
+            self.mount_all(added)
+            panels = [*panels[:wanted], *added]
         across = max(1, min(max(1, wanted), self.size.width // _LEAST_PANEL or 1))
         self.styles.grid_size_columns = across
-        for panel, gpu in zip(panels, snapshot.gpus, strict=False):
+        for panel, gpu in zip(panels, snapshot.gpus, strict=True):
             panel.show_gpu(gpu, snapshot, now_us)
 
 

@@ -77,10 +77,28 @@ class LogPane(ScrollView, can_focus=True):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        if new_value < old_value:
-            self.follow = False
-        elif new_value >= self.max_scroll_y and self._log.page is None:
+        if new_value > old_value and new_value >= self.max_scroll_y and self._log.page is None:
             self.follow = True
+
+    def on_mouse_scroll_up(self) -> None:
+        self.follow = False
+
+    def on_scroll_to(self) -> None:
+        self.follow = False
+
+    def action_scroll_up(self) -> None:
+        self.follow = False
+        super().action_scroll_up()
+
+    def action_page_up(self) -> None:
+        self.follow = False
+        super().action_page_up()
+
+    def action_scroll_home(self) -> None:
+        self.go_top()
+
+    def action_scroll_end(self) -> None:
+        self.go_end()
 
     def on_resize(self) -> None:
         self._measure()

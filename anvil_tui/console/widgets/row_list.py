@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textual.geometry import Region
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
@@ -15,21 +16,21 @@ class RowList(OptionList):
         super().__init__(id=id, markup=False, compact=True)
         self._rows: tuple[Row, ...] = ()
 
-    def show_rows(self, rows: tuple[Row, ...]) -> None:
-        """Show these rows; what did not change is not painted."""
+    def show_rows(self, rows: tuple[Row, ...], *, seen: str | None = None) -> None:
+        """Show these rows; what did not change is not painted. Row `seen` is kept in sight while nobody uses the list."""
         old, self._rows = self._rows, rows
         if [(row.id, row.choice) for row in rows] != [(row.id, row.choice) for row in old]:
             chosen = self.highlighted_option.id if self.highlighted_option is not None else None
-            at_end = self.scroll_offset.y >= self.max_scroll_y
             self.set_options(Option(row.content, id=row.id, disabled=not row.choice) for row in rows)
             if any(row.id == chosen for row in rows):
                 self.highlighted = self.get_option_index(chosen or "")
-            elif at_end and self.highlighted is None:
-                self.scroll_end(animate=False)
-            return
+            old = rows
         for place, (new, was) in enumerate(zip(rows, old, strict=True)):
             if not new.content.is_same(was.content):
                 self.replace_option_prompt_at_index(place, new.content)
+        if not self.has_focus:
+            place = next((place for place, row in enumerate(rows) if row.id == seen), 0)
+            self.scroll_to_region(Region(0, place, 1, 1), animate=False)
 
     @property
     def row_width(self) -> int:
