@@ -49,8 +49,10 @@ def next_test(candidate: Arm, at: int | None) -> dict[str, Any] | None:
         "margin": margin,
     }
     effort = last.reasoning_effort if last else profile.endpoint.reasoning_effort if profile else None
+    gate: dict[str, Any] = {}
     if effort is not None:
-        ladder["reasoning_effort"] = effort
+        ladder["reasoning_effort"] = gate["reasoning_effort"] = effort
+    ladder["post_gate"] = gate
     return {
         "schema": SCHEMA,
         "kind": "ladder",

@@ -10,6 +10,8 @@ import pytest
 import tomli_w
 
 from anvil_tui.evidence.comparison import compare
+from anvil_tui.records.plan import LadderPlan
+from anvil_tui.records.validation import convert
 from tests.unit.evidence.samples import artifact, check, request, start, write
 
 LENGTH, LARGEST = 131_072, 119_503
@@ -240,7 +242,9 @@ def test_next_test_is_a_campaign_file(seed004: dict[str, tuple[str, Path]]) -> N
         "max_tokens": 10_240,
         "margin": 1024,
         "reasoning_effort": "high",
+        "post_gate": {"reasoning_effort": "high"},
     }
+    assert convert(LadderPlan, test["ladder"], "next test").targets == (301_000, 381_952)
     accepted = {one["what"]: one for one in test["acceptance"]}
     assert accepted["kv_tokens"]["at_least"] == 393_216
     assert accepted["prompt_tokens"]["above"] == 300_000
