@@ -80,8 +80,8 @@ def list_files(paths: Iterable[Path]) -> Iterator[InputFile]:
     """The files to read, folders opened, each once and in the order of their paths. Raises BadInput."""
     seen: set[Path] = set()
     for path in sorted(paths):
-        root = path.absolute() if path.is_dir() else None
-        inside = sorted(_folder_files(root)) if root else [path.absolute()]
+        root = path.resolve() if path.is_dir() else None
+        inside = sorted(_folder_files(root)) if root else [path.resolve()]
         if root and not inside:
             raise BadInput(str(path), Fault("folder", "holds none of our artifacts", "a campaign folder or a bundle"))
         for one in inside:
@@ -124,7 +124,7 @@ def load_data(path: Path) -> Any:
         if path.suffix == ".jsonl":
             return [json.loads(line, parse_constant=_refuse) for line in raw.split(b"\n") if line.strip()]
         return json.loads(raw, parse_constant=_refuse)
-    except (UnicodeDecodeError, ValueError) as error:
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise BadInput(str(path), Fault("syntax", str(error), "JSON")) from None
 
 

@@ -279,3 +279,18 @@ def test_labels_are_the_shortest_names_that_tell_files_apart(tmp_path: Path) -> 
     arms: tuple[Arm, ...] = read_arms([("a", paths[:1]), ("b", paths[1:])])
     assert [run.path for arm in arms for run in arm.runs] == ["a/r1.json", "b/r1.json", "r2.json"]
     assert list(arms[1].hashes) == ["b/r1.json", "r2.json"]
+
+
+def test_a_file_that_is_given_twice_counts_once(tmp_path: Path) -> None:
+    path = write(tmp_path / "a" / "r1.json", artifact("a-r1", (request(),)))
+    link = tmp_path / "link.json"
+    link.symlink_to(path)
+    (arm,) = read_arms([("a", [path, tmp_path / "a" / ".." / "a" / "r1.json", link])])
+    assert len(arm.runs) == 1
+
+
+def test_a_file_that_nests_without_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "deep.json"
+    path.write_text("[" * 200_000)
+    with pytest.raises(BadInput, match="JSON"):
+        read_arms([("a", [path])])
