@@ -8,9 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from msgspec.structs import replace
+
 from anvil_tui import clock
 from anvil_tui.campaigns.interrupts import Interrupt
 from anvil_tui.campaigns.load import Load, lane_gone
+from anvil_tui.campaigns.prefill_watch import PrefillWatch
 from anvil_tui.campaigns.prober import Ask, Came, ProbeDied, Prober
 from anvil_tui.campaigns.session import Session
 from anvil_tui.campaigns.vram import VramWatch
@@ -21,13 +24,14 @@ from anvil_tui.records.artifact import Check, Counters, RunArtifact
 from anvil_tui.records.events import LoadFailed, RunFinished, RunInterrupted, RunSkipped, RunStarted
 from anvil_tui.records.live import LiveRun
 from anvil_tui.records.plan import CapacityPlan
-from anvil_tui.records.probe import ProbeLine, ProbeMeasured, ProbeObserved, ProbeProgress, ProbeRunning, Target
+from anvil_tui.records.probe import ProbeLine, ProbeObserved, ProbeProgress, ProbeRunning, Target
 from anvil_tui.records.vram import ReserveVerdict
 
 What = Literal["rung", "gate", "capacity"]
 
 FATAL_OUTCOMES = frozenset({"http_error", "error_in_stream", "empty_stream", "disconnected", "timeout"})
 """After one of these more of the same would only fail the same way."""
+_ESTIMATE_SECONDS = 0.25
 _LAST_WORDS_SECONDS = 2.0
 """How long a connection to a dead lane may take to end by itself."""
 
@@ -66,6 +70,7 @@ class Measuring:
         self.vram = vram
         self.number = number
         self.prober = Prober()
+        self._prefill = PrefillWatch(load.endpoint)
 
     @property
     def target(self) -> Target:
@@ -102,6 +107,9 @@ class Measuring:
             self.vram.begin_window()
         session.run = LiveRun(run=ask.id, target_tokens=planned.target_tokens, phase="sizing", since_us=began_us)
         measuring = asyncio.ensure_future(self.prober.measure(ask, self._show))
+        prefill = None
+        if planned.what == "rung" and planned.target_tokens is not None:
+            prefill = asyncio.create_task(self._watch_prefill(planned.target_tokens))
         interrupt: Interrupt | None = None
         came, died = Came(), ""
         try:
@@ -114,6 +122,9 @@ class Measuring:
             died = str(error)
         finally:
             session.run = None
+            if prefill is not None:
+                prefill.cancel()
+        self._learn(came)
         reserve = await self._reserve(came, began_us)
         after = None if interrupt else await self.counters()
         # A run in which the lane died is a failed run: what the lane could not bear is a finding.
@@ -201,6 +212,13 @@ class Measuring:
             )
         )
 
+    def _learn(self, came: Came) -> None:
+        """Let the watch learn from a rung that gave output."""
+        for record in came.requests[:1]:
+            if record.sent_us is not None and record.time_to_first_output_ms is not None:
+                first_us = record.sent_us + round(1000 * record.time_to_first_output_ms)
+                self._prefill.learn(record.prompt_tokens, first_us)
+
     async def _after_interrupt(self, interrupt: Interrupt, measuring: asyncio.Future[Came], id: str) -> Came:
         """What a run that was cut short had measured: its own end where the lane died, else as far as it had got."""
         if interrupt.kind == "lane_died":
@@ -218,39 +236,46 @@ class Measuring:
         ended = [record.ended_us for record in came.requests if record.ended_us is not None]
         return await self.vram.judge_window(min(sent, default=began_us), max(ended, default=clock.mono_us()))
 
+    async def _watch_prefill(self, target_tokens: int) -> None:
+        """Keep the estimate of the open rung's prefill where the operator sees it, until cancelled."""
+        reading = asyncio.create_task(self._prefill.read_on())
+        try:
+            while True:
+                await asyncio.sleep(_ESTIMATE_SECONDS)
+                run = self.session.run
+                if run is None or run.phase != "prefill":
+                    continue
+                now = self._prefill.estimate(target_tokens)
+                self.session.run = replace(
+                    run,
+                    prefill_pct=None if now.share is None else 100 * now.share,
+                    prefill_tok_s=now.tok_s,
+                    left_s=now.left_s,
+                    still_s=now.still_s,
+                    words=None if now.verdict in ("moving", "unknown") else now.verdict,
+                )
+        finally:
+            reading.cancel()
+
     def _show(self, line: ProbeLine) -> None:
         """Put the progress of the open run where the operator sees it."""
         run = self.session.run
         if run is None:
             return
-        free = self.vram.window_minimum() if self.vram is not None else {}
+        run = replace(run, min_free_bytes=self.vram.window_minimum() if self.vram is not None else {})
         match line:
             case ProbeProgress():
+                kept = run if line.phase == "prefill" else _without_prefill(run)
                 since = line.sent_us or run.since_us
-                self.session.run = LiveRun(
-                    run=run.run,
-                    target_tokens=run.target_tokens,
-                    phase=line.phase,
-                    since_us=since,
-                    tokens=line.tokens,
-                    min_free_bytes=free,
-                )
+                self.session.run = replace(kept, phase=line.phase, since_us=since, tokens=line.tokens)
             case ProbeRunning():
                 words = f"{line.step}: {line.finished} done, {line.failed} failed, {line.open} open"
-                self._show_words(run, words, line.tokens, free)
+                self.session.run = replace(run, phase="answer", words=words, tokens=line.tokens)
             case ProbeObserved(observation=seen):
                 word = "passed" if seen.passed else "failed"
-                self._show_words(run, f"{seen.check} {seen.request_index + 1}: {word}", None, free)
-            case ProbeMeasured() | _:
-                return
+                self.session.run = replace(run, phase="answer", words=f"{seen.check} {seen.request_index + 1}: {word}")
 
-    def _show_words(self, run: LiveRun, words: str, tokens: int | None, free: dict[str, int]) -> None:
-        self.session.run = LiveRun(
-            run=run.run,
-            target_tokens=run.target_tokens,
-            phase="answer",
-            since_us=run.since_us,
-            tokens=tokens,
-            words=words,
-            min_free_bytes=free,
-        )
+
+def _without_prefill(run: LiveRun) -> LiveRun:
+    """The prefill is over: its figures are no longer those of this moment."""
+    return replace(run, prefill_pct=None, prefill_tok_s=None, left_s=None, still_s=None, words=None)

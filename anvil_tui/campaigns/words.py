@@ -16,6 +16,11 @@ def live_words(live: Live) -> str:
     if live.run is not None:
         elapsed = (clock.mono_us() - live.run.since_us) / 1e6
         words = [f"{live.run.run}", f"{live.run.target_tokens or 0:,} tokens", live.run.phase, f"{elapsed:.1f} s"]
+        if live.run.words:
+            words.append(live.run.words)
+        if live.run.prefill_pct is not None:
+            left = "" if live.run.left_s is None else f", {live.run.left_s:.0f} s left"
+            words.append(f"prompt {live.run.prefill_pct:.0f} %{left}")
         if live.run.tokens is not None:
             words.append(f"{live.run.tokens:,} tokens out")
     if live.sample is not None:
