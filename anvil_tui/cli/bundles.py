@@ -29,7 +29,7 @@ def seal(arguments: Namespace, locations: Locations, output: Output) -> int:
     output.line(f"{label}sealed {report.files} files, {report.bytes:,} bytes, {len(report.private)} of them private")
     output.line(f"root {report.root}")
     output.line(str(folder.path))
-    output.document("anvil-cli-seal/v1", {"seal": report})
+    output.document(report.schema, report)
     return exit_codes.GOOD
 
 
@@ -48,7 +48,7 @@ def sign(arguments: Namespace, locations: Locations, output: Output) -> int:
     report = sealing.sign_campaign(folder, key, passphrase)
     output.line(f"signed as {key.principal} with {report.key_type} {report.fingerprint}: {report.file}")
     output.line(str(folder.path))
-    output.document("anvil-cli-sign/v1", {"sign": report})
+    output.document(report.schema, report)
     return exit_codes.GOOD
 
 
@@ -62,7 +62,7 @@ def verify(arguments: Namespace, locations: Locations, output: Output) -> int:
     found = verify_bundle(bundle, trusted, published=arguments.published)
     for line in _verification_lines(found):
         output.line(line)
-    output.document("anvil-cli-verify/v1", {"verification": found})
+    output.document(found.schema, found)
     return found.exit_code
 
 

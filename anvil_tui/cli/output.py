@@ -40,8 +40,8 @@ class Output:
         """The answer as JSON, with its schema first; printed only when JSON was asked for."""
         if not self.json:
             return
-        body = msgspec.to_builtins(content)
-        print(msgspec.json.format(msgspec.json.encode({"schema": schema} | body), indent=2).decode(), flush=True)
+        body = {"schema": schema} | msgspec.to_builtins(content)
+        print(msgspec.json.format(msgspec.json.encode(body), indent=2).decode(), flush=True)
 
     def error(self, words: str, exit_code: int) -> None:
         """What went wrong: on stderr, and with JSON as a document too."""

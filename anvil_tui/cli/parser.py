@@ -127,6 +127,22 @@ def build_parser() -> argparse.ArgumentParser:
     read_log.add_argument("--engine", choices=get_args(EngineName), help="(default: seen from the log)")
     read_log.add_argument("--lines", action="store_true", help="show the line behind each figure")
 
+    compare = verb("compare", "conclusions", "compare two arms from their artifacts, campaign folders or bundles")
+    for arm in ("baseline", "candidate"):
+        compare.add_argument(f"--{arm}-name", required=True, metavar="NAME", help=f"display name of the {arm} arm")
+        compare.add_argument(
+            f"--{arm}", required=True, nargs="+", type=Path, metavar="FILE", help=f"files of the {arm}"
+        )
+    compare.add_argument(
+        "--kind", choices=("paired", "change"), default="paired", help="shape of the document (paired)"
+    )
+    compare.add_argument("--at", type=_positive, metavar="N", help="context length that the next test asks about")
+    explain = verb("explain-kv", "conclusions", "say what reported KV tokens mean, and what changed between starts")
+    explain.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="logs, reports, /metrics, folders, bundles"
+    )
+    explain.add_argument("--at", type=_positive, metavar="N", help="predict at this context length in tokens")
+
     verb("doctor", "doctor", "check this machine: folders, keys, GPUs, terminal")
     return parser
 

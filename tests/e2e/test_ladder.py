@@ -63,7 +63,7 @@ def test_a_rehearsal_ladder_from_nothing_to_a_verified_bundle(bench: Bench) -> N
     assert manifest["rehearsal"] and manifest["status"] == "complete"
     stock_verify(folder.path, line)
     verified = bench.json("verify", str(folder.path))
-    assert verified["verification"]["exit_code"] == 0
+    assert verified["exit_code"] == 0
     assert bench.json("campaigns")["campaigns"][0]["standing"] == "sealed"
     assert not (folder.path / "live.json").exists() and not (folder.path / "inbox").exists()
     bench.good("down", lane)

@@ -49,7 +49,7 @@ def test_up_ladder_seal_sign_verify(desk: Bench) -> None:
         assert request["cached_tokens"] == 0
         assert artifact["limit_tokens"] == 16384 - 64 - 64
     stock_verify(folder.path, line)
-    assert desk.json("verify", str(folder.path))["verification"]["exit_code"] == 0
+    assert desk.json("verify", str(folder.path))["exit_code"] == 0
 
 
 def test_the_limit_is_observed_and_the_reported_tokens_are_never_it(desk: Bench) -> None:

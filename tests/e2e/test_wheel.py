@@ -56,7 +56,7 @@ def test_a_rehearsal_ladder_from_the_wheel(installed: Path, tmp_path: Path) -> N
         lane = bench.rehearsal("practice", base_url=f'"http://127.0.0.1:{free_port()}"')
         done = bench.json("ladder", lane, "--targets", "2000,6000,12000", "--up", "--seal")
         assert [run["state"] for run in done["runs"]] == ["passed"] * 3
-        assert bench.json("verify", done["folder"])["verification"]["rehearsal"] is True
+        assert bench.json("verify", done["folder"])["rehearsal"] is True
         stock_verify(Path(done["folder"]), line)
     finally:
         bench.clean()
