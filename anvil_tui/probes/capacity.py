@@ -22,7 +22,7 @@ from anvil_tui.probes.prompts.sizing import sizer
 from anvil_tui.probes.rung import not_sent, sized, unsized
 from anvil_tui.records.artifact import Counters
 from anvil_tui.records.probe import MeasureCapacity, ProbeCapacity, Target
-from anvil_tui.records.request import RequestRecord
+from anvil_tui.records.request import Outcome, RequestRecord
 
 _SIZED_AT_ONCE = 4
 _METRICS_S = 5.0
@@ -56,6 +56,7 @@ async def measure_capacity(ask: MeasureCapacity, watch: HostWatch, report: Repor
     started_at = utc_now()
     run = _Run(ask, watch, report)
     before = after = None
+    cancelled = False
     try:
         report.step("sizing")
         warmups, scored = await _plan(ask)
@@ -68,7 +69,7 @@ async def measure_capacity(ask: MeasureCapacity, watch: HostWatch, report: Repor
         after = await read_counters(ask.target)
     except asyncio.CancelledError:
         spared()
-        run.cancelled = True
+        cancelled = True
     return ProbeCapacity(
         id=ask.id,
         started_at=started_at,
@@ -76,7 +77,7 @@ async def measure_capacity(ask: MeasureCapacity, watch: HostWatch, report: Repor
         wall_clock_ms=run.wall_clock_ms,
         counters_before=before,
         counters_after=after,
-        cancelled=run.cancelled,
+        cancelled=cancelled,
     )
 
 
@@ -137,7 +138,6 @@ async def _plan(ask: MeasureCapacity) -> tuple[list[_Planned], list[_Planned]]:
 
 class _Run:
     def __init__(self, ask: MeasureCapacity, watch: HostWatch, report: Report) -> None:
-        self.cancelled = False
         self._ask = ask
         self._watch = watch
         self._report = report
@@ -160,30 +160,22 @@ class _Run:
             asyncio.create_task(self._work(queue, due, started_s, warmup=warmup))
             for _ in range(min(self._ask.concurrency, len(planned)))
         ]
-        try:
-            await asyncio.gather(*workers)
-        except asyncio.CancelledError:
-            self.cancelled = True
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
-            raise
+        await asyncio.gather(*workers)
 
     async def _work(self, queue: Iterable[_Planned], due: Iterable[int], started_s: float, *, warmup: bool) -> None:
         for planned, number in zip(queue, due, strict=False):
-            if self.cancelled:
-                return
             rate = self._ask.arrivals_per_s
             if rate is not None and not warmup:
                 await asyncio.sleep(started_s + number / rate - asyncio.get_running_loop().time())
-            await self._one(planned, warmup=warmup)
+            if await self._one(planned, warmup=warmup) == "cancelled":
+                return
 
-    async def _one(self, planned: _Planned, *, warmup: bool) -> None:
+    async def _one(self, planned: _Planned, *, warmup: bool) -> Outcome:
         ask, message = self._ask, planned.prompt.message
         if message is None:
             words = planned.prompt.sizing.error or "the prompt could not be sized"
             self._report.measured(not_sent(planned.base, words), None, warmup=warmup)
-            return
+            return "not_sent"
         messages = [{"role": "user", "content": message}]
         request = chat_request(ask.target, messages, planned.base, ask.deadlines, cache_salt=planned.cache_salt)
         streams: list[Stream] = []
@@ -198,3 +190,4 @@ class _Run:
             self._first_ns = begun_ns if self._first_ns is None else self._first_ns
             self._last_ns = perf_counter_ns()
         self._report.measured(exchanged.record, streams[-1] if streams else None, warmup=warmup)
+        return exchanged.record.outcome
