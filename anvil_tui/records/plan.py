@@ -35,7 +35,7 @@ class LadderPlan(Struct, frozen=True, kw_only=True):
     """Fixed targets; with `bisect` the first prompt that is tried."""
     max_tokens: Positive
     margin: Natural
-    reasoning_effort: Effort | None
+    reasoning_effort: Effort | None = None
     repetitions: Positive = 1
     bisect_tolerance: Positive | None = None
     """Search the longest prompt that is served, to this many tokens; null runs the targets as they stand."""
@@ -51,7 +51,7 @@ class CapacityPlan(Struct, frozen=True, kw_only=True):
     context_tokens: Positive
     max_tokens: Positive
     margin: Natural
-    reasoning_effort: Effort | None
+    reasoning_effort: Effort | None = None
     concurrency: Annotated[int, Meta(ge=1, le=256)] = 1
     requests: Annotated[int, Meta(ge=1, le=10_000)] = 3
     runs: Positive = 3

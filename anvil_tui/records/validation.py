@@ -16,15 +16,18 @@ from anvil_tui.errors import BadInput, Fault, nearest
 T = TypeVar("T")
 
 
-def decode_toml(record: type[T], raw: bytes, source: str) -> T:
-    """Decode the bytes of a TOML file into `record`. Raises BadInput that names `source` and every fault."""
+def decode_toml(record: type[T], raw: bytes, source: str, *, closed: bool = False) -> T:
+    """Decode the bytes of a TOML file into `record`. Raises BadInput that names `source` and every fault.
+
+    `closed` refuses unknown keys at every depth, also in records that take them where we wrote the file ourselves.
+    """
     try:
         data = tomllib.loads(raw.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise BadInput(source, Fault(f"byte {error.start}", "not UTF-8 text", "TOML 1.0 in UTF-8")) from None
     except tomllib.TOMLDecodeError as error:
         raise BadInput(source, Fault("syntax", str(error), "TOML 1.0")) from None
-    return convert(record, data, source)
+    return convert(record, data, source, closed=closed)
 
 
 def decode_json(record: type[T], raw: bytes, source: str) -> T:
@@ -36,9 +39,9 @@ def decode_json(record: type[T], raw: bytes, source: str) -> T:
     return convert(record, data, source)
 
 
-def convert(record: type[T], data: object, source: str) -> T:
+def convert(record: type[T], data: object, source: str, *, closed: bool = False) -> T:
     """Turn plain `data` into `record`. Raises BadInput with one Fault for each thing that is wrong."""
-    faults = tuple(_faults(inspect.type_info(record), data, ""))
+    faults = tuple(_faults(inspect.type_info(record), data, "", closed))
     if faults:
         raise BadInput(source, *faults)
     try:
@@ -60,27 +63,27 @@ def read_bytes(path: Path) -> bytes:
         raise BadInput(str(path), Fault("file", error.strerror or str(error), "a readable file")) from None
 
 
-def _faults(kind: inspect.Type, value: object, place: str) -> Iterator[Fault]:
+def _faults(kind: inspect.Type, value: object, place: str, closed: bool) -> Iterator[Fault]:
     """Walk `value` beside the type it should have and yield what is wrong, all of it."""
     match kind:
         case inspect.Metadata(type=inner):
-            yield from _faults(inner, value, place)
+            yield from _faults(inner, value, place, closed)
         case inspect.StructType():
-            yield from _struct_faults(kind, value, place)
+            yield from _struct_faults(kind, value, place, closed)
         case inspect.UnionType(types=types):
-            yield from _union_faults(types, value, place)
+            yield from _union_faults(types, value, place, closed)
         case inspect.DictType(value_type=inner):
             if not isinstance(value, Mapping):
                 yield Fault(place, _shown(value), "a table")
                 return
             for key, item in value.items():
-                yield from _faults(inner, item, _join(place, str(key)))
+                yield from _faults(inner, item, _join(place, str(key)), closed)
         case inspect.VarTupleType(item_type=inner, min_length=least):
             if not isinstance(value, list) or len(value) < (least or 0):
                 yield Fault(place, _shown(value), _words(kind))
                 return
             for index, item in enumerate(value):
-                yield from _faults(inner, item, f"{place}[{index}]")
+                yield from _faults(inner, item, f"{place}[{index}]", closed)
         case inspect.LiteralType(values=values):
             if value not in values or isinstance(value, bool):
                 words = [str(one) for one in values]
@@ -94,13 +97,13 @@ def _faults(kind: inspect.Type, value: object, place: str) -> Iterator[Fault]:
                 yield Fault(place, _shown(value), _words(kind))
 
 
-def _struct_faults(kind: inspect.StructType, value: object, place: str) -> Iterator[Fault]:
+def _struct_faults(kind: inspect.StructType, value: object, place: str, closed: bool) -> Iterator[Fault]:
     if not isinstance(value, Mapping):
         yield Fault(place or "file", _shown(value), "a table")
         return
     fields = {field.encode_name: field for field in kind.fields}
     allowed = [*fields, *([kind.tag_field] if kind.tag_field else [])]
-    if kind.forbid_unknown_fields:
+    if closed or kind.forbid_unknown_fields:
         for key in value:
             if key not in allowed:
                 yield Fault(
@@ -108,12 +111,12 @@ def _struct_faults(kind: inspect.StructType, value: object, place: str) -> Itera
                 )
     for name, field in fields.items():
         if name in value:
-            yield from _faults(field.type, value[name], _join(place, name))
+            yield from _faults(field.type, value[name], _join(place, name), closed)
         elif field.required:
             yield Fault(_join(place, name), "missing", _words(field.type))
 
 
-def _union_faults(types: tuple[inspect.Type, ...], value: object, place: str) -> Iterator[Fault]:
+def _union_faults(types: tuple[inspect.Type, ...], value: object, place: str, closed: bool) -> Iterator[Fault]:
     if value is None and any(isinstance(one, inspect.NoneType) for one in types):
         return
     structs = [one for one in types if isinstance(one, inspect.StructType)]
@@ -122,12 +125,12 @@ def _union_faults(types: tuple[inspect.Type, ...], value: object, place: str) ->
         by_tag = {str(one.tag): one for one in structs}
         tag = value.get(tag_field)
         if isinstance(tag, str) and tag in by_tag:
-            yield from _struct_faults(by_tag[tag], value, place)
+            yield from _struct_faults(by_tag[tag], value, place, closed)
         else:
             found = "missing" if tag is None else _shown(tag)
             yield Fault(_join(place, tag_field), found, ", ".join(by_tag), nearest(str(tag), by_tag))
         return
-    attempts = [list(_faults(one, value, place)) for one in types if not isinstance(one, inspect.NoneType)]
+    attempts = [list(_faults(one, value, place, closed)) for one in types if not isinstance(one, inspect.NoneType)]
     if not attempts or any(not faults for faults in attempts):
         return
     deepest = max(attempts, key=lambda faults: max(len(fault.place) for fault in faults))
