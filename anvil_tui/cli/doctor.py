@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from anvil_tui import __version__, exit_codes
 from anvil_tui.bundles import trust
-from anvil_tui.campaigns import sealing
+from anvil_tui.campaigns import hold, sealing
 from anvil_tui.cli.output import Output, table
 from anvil_tui.errors import AnvilError, BadInput
 from anvil_tui.gpus.inventory import inventory
@@ -33,9 +33,11 @@ class Finding(Struct, frozen=True, kw_only=True):
     words: str
 
 
-def doctor(_: Namespace, locations: Locations, output: Output) -> int:
+def doctor(arguments: Namespace, locations: Locations, output: Output) -> int:
     """Look at everything that a campaign needs; exit 1 where something is bad."""
     findings = list(_findings(locations))
+    if arguments.hold or hold.applies():
+        findings.append(_hold(locations, prove=arguments.hold))
     for line in table(("WHAT", "STATE", ""), [(one.what, one.state, one.words) for one in findings]):
         output.line(line)
     output.document("anvil-cli-doctor/v1", {"findings": findings})
@@ -52,7 +54,7 @@ def _findings(locations: Locations) -> Iterator[Finding]:
     yield _disk(locations.state)
     yield _tried("profiles", lambda: _profiles(locations))
     yield _gpus()
-    yield _tried("signing key", lambda: _key(locations))
+    yield _key(locations)
     yield _tried(
         "trusted signers", lambda: f"{len(trust.read(locations.allowed_signers))} in {locations.allowed_signers}"
     )
@@ -111,9 +113,23 @@ def _gpus() -> Finding:
     return Finding(what="GPUs", state="note", words=f"{found.reason}; {found.hint}; rehearsal lanes work without")
 
 
-def _key(locations: Locations) -> str:
-    key = sealing.choose_key(locations)
-    return f"{key.principal}: {key.fingerprint}"
+def _key(locations: Locations) -> Finding:
+    try:
+        key = sealing.choose_key(locations)
+    except BadInput as refused:
+        return Finding(what="signing key", state="bad", words=str(refused))
+    except AnvilError as none:
+        return Finding(what="signing key", state="note", words=str(none))
+    return Finding(what="signing key", state="good", words=f"{key.principal}: {key.fingerprint}")
+
+
+def _hold(locations: Locations, *, prove: bool) -> Finding:
+    """Whether the distro outlives its last window."""
+    if not hold.applies():
+        return Finding(what="WSL hold", state="good", words="not needed: this is no WSL distro")
+    if not prove:
+        return Finding(what="WSL hold", state="note", words=hold.words(locations))
+    return _tried("WSL hold", lambda: f"proven at {hold.prove(locations).proven_at}")
 
 
 def _tool(name: str, why: str) -> Finding:

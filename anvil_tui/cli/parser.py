@@ -143,7 +143,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     explain.add_argument("--at", type=_positive, metavar="N", help="predict at this context length in tokens")
 
-    verb("doctor", "doctor", "check this machine: folders, keys, GPUs, terminal")
+    doctor = verb("doctor", "doctor", "check this machine: folders, keys, GPUs, terminal")
+    doctor.add_argument("--hold", action="store_true", help="prove that a WSL distro stays up without a window")
     return parser
 
 
