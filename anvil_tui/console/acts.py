@@ -51,6 +51,8 @@ class Acts:
             error = str(refused)
         except OSError as fault:
             error = f"{act}: {fault.strerror or fault}: {fault.filename or ''}"
+        except Exception as fault:  # noqa: BLE001  an act of ours that fails must not look as if it were done
+            error = f"{act}: a fault of ours: {type(fault).__name__}: {fault}"
         finally:
             self._open.discard(act)
         self._post(ActDone(act, done, value, error))

@@ -40,7 +40,7 @@ _TWICE_SECONDS = 2.0
 class ConsoleApp(App[None]):
     """Starts the threads, hands what they post to the live screen, and ends them."""
 
-    CSS_PATH = "console.tcss"
+    CSS_PATH = Path(__file__).with_name("console.tcss")
     TITLE = "anvil-tui"
     ENABLE_COMMAND_PALETTE = True
     BINDINGS = [
@@ -155,6 +155,11 @@ class ConsoleApp(App[None]):
     def action_no_suspend(self) -> None:
         self._live.note("ctrl+z is off here: a stopped screen would hold its terminal; q quits and leaves a run alone")
 
+    def action_command_palette(self) -> None:
+        """Commands act on the live screen: they are offered there only."""
+        if self.screen is self._live:
+            super().action_command_palette()
+
     def on_act_done(self, message: ActDone) -> None:
         message.done(message)
 
@@ -194,7 +199,8 @@ class ConsoleApp(App[None]):
 
 def run_console(locations: Locations) -> int:
     """Open the console; returns the process's exit code. Without a terminal it says so and returns BAD_INPUT."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    # All three: with its output in a file Textual takes another size for the terminal's and lays out without end.
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         print(f"anvil-tui: {_NO_TERMINAL}", file=sys.stderr)
         return exit_codes.BAD_INPUT
     app = ConsoleApp(locations)

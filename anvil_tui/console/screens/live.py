@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
 FLUSH_HZ = 10
 LEAST_WIDTH, LEAST_HEIGHT = 60, 20
-_SLOW_FLUSHES = 5
-"""Figures and ages are painted at each fifth flush; the log at each."""
+_BUSY_FLUSHES, _CALM_FLUSHES = 5, 10
+"""Figures and ages are painted twice a second while something runs, else once; the log at each flush that brings one."""
 _OWN_NOTES = 100
 _PANES = {"gpus": "#gpus", "rungs": "#rungs", "startup": "#startup", "log": "#log"}
 
@@ -116,13 +116,16 @@ class LiveScreen(Screen[None]):
         self.query_one("#too-small", Line).say(Content(words))
         self.call_after_refresh(self.paint)
 
-    # What the threads read.
+    # What the threads read: each is painted by the next flush, and a change of what is shown at once.
 
     @on(DeskRead)
     def take_desk(self, message: DeskRead) -> None:
         self._hold(message)
         if self._paused is None:
+            moved = shape(self.desk) != shape(message.desk)
             self.desk = message.desk
+            if moved:
+                self._flushes = 0
         self._faults = tuple(name for name in self._faults if name != "desk")
 
     @on(GpusRead)
@@ -157,9 +160,14 @@ class LiveScreen(Screen[None]):
             self._log_is_new = False
             self.query_one(LogPane).show_log(self.log_read)
         self._flushes += 1
-        if self._flushes % _SLOW_FLUSHES == 1:
+        if self._flushes % (_BUSY_FLUSHES if self.busy else _CALM_FLUSHES) == 1:
             self.paint()
         self._watch_stop()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a campaign runs or a lane comes up."""
+        return self.desk.running is not None or (self.desk.lane is not None and self.desk.lane.state == "starting")
 
     def paint(self) -> None:
         """Paint all but the log's rows."""
@@ -614,3 +622,18 @@ class LiveScreen(Screen[None]):
             self.app.push_screen(TextScreen("Verification", bundle_view.verification_lines(done.value)))
 
         self.console_app.acts.start("verify", acts.verify_bundle(row.folder), tell)
+
+
+def shape(desk: Desk) -> tuple[object, ...]:
+    """What of a desk is worth painting at once: which lane and campaign are shown, and what they are."""
+    row = desk.shown.row if desk.shown is not None else None
+    lane = desk.lane
+    return (
+        lane.name if lane else None,
+        lane.state if lane else None,
+        row.folder.id if row else None,
+        row.standing if row else None,
+        row.signed if row else None,
+        len(desk.shown.notes) if desk.shown else 0,
+        len(desk.lanes),
+    )

@@ -19,7 +19,7 @@ from anvil_tui.console.snapshot import CampaignRow, Desk, LaneRow, Level, Note, 
 from anvil_tui.console.sources.source import Post, Source
 from anvil_tui.errors import AnvilError, BadInput
 from anvil_tui.lanes.folder import LaneFolder, exit_words, loads
-from anvil_tui.lanes.profile import Lane, all_lanes
+from anvil_tui.lanes.profile import Lane, all_lanes, profile_paths
 from anvil_tui.locations import Locations
 from anvil_tui.records import events
 from anvil_tui.records.artifact import RunArtifact
@@ -53,6 +53,8 @@ class DeskSource(Source):
         self._looks = itertools.count()
         self._fresh = True
         self._campaigns: dict[str, _Campaign] = {}
+        self._lanes: dict[str, Lane | BadInput] = {}
+        self._profile_stamps: tuple[tuple[Path, int | None], ...] = ()
         self._dead_loads: set[str] = set()
         self._desk = Desk()
         self._reports: dict[Path, tuple[int, StartupReport]] = {}
@@ -90,14 +92,12 @@ class DeskSource(Source):
 
     def _read_slowly(self, desk: Desk) -> Desk:
         """Lanes, and the campaigns that came or went."""
-        faults: list[str] = []
+        faults: tuple[str, ...] = ()
         try:
-            lanes = all_lanes(self._locations)
+            self._read_profiles()
         except BadInput as refused:
-            faults.append(str(refused))
-            rows = desk.lanes
-        else:
-            rows = tuple(self._lane_row(name, lane) for name, lane in lanes.items())
+            faults = (str(refused),)
+        rows = tuple(self._lane_row(name, lane) for name, lane in self._lanes.items())
         found = {folder.id: folder for folder in all_campaigns(self._locations.campaigns)}
         for name in self._campaigns.keys() - found.keys():
             del self._campaigns[name]
@@ -107,7 +107,15 @@ class DeskSource(Source):
             self._campaigns[name].read()
         self._campaigns = dict(sorted(self._campaigns.items(), key=lambda item: item[1].order))
         campaigns = tuple(one.row for one in self._campaigns.values())
-        return replace(desk, lanes=rows, campaigns=campaigns, faults=tuple(faults))
+        return replace(desk, lanes=rows, campaigns=campaigns, faults=faults)
+
+    def _read_profiles(self) -> None:
+        """Read the profiles where one of their files changed. Raises BadInput for a bad machine file."""
+        paths = [path for path, _ in profile_paths(self._locations).values()]
+        stamps = tuple((path, _changed(path)) for path in (*paths, self._locations.machine))
+        if stamps != self._profile_stamps:
+            self._lanes = all_lanes(self._locations)
+            self._profile_stamps = stamps
 
     def _lane_row(self, name: str, lane: Lane | BadInput) -> LaneRow:
         if isinstance(lane, BadInput):
@@ -260,6 +268,13 @@ class _Campaign:
         except (OSError, msgspec.MsgspecError):
             return None
         return run_figures(artifact)
+
+
+def _changed(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 def run_figures(artifact: RunArtifact) -> RunFigures:

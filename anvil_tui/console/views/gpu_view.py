@@ -111,10 +111,9 @@ def title(gpu: GpuNow, width: int) -> Content:
 def subtitle(gpu: GpuNow, state: GpuState, snapshot: GpuSnapshot) -> Content:
     """Who samples, and how old the figure is."""
     who = {"console": "own sampler", "runner": "runner's sampler", "none": ""}[snapshot.source]
-    return Content(f"{who}, {DASH_AGE if state.age_s is None else f'{state.age_s:.1f} s'} old")
-
-
-DASH_AGE = "–"
+    if state.age_s is None:
+        return Content(who)
+    return Content(f"{who}, {'<1 s' if state.age_s < 1 else span(state.age_s)} old")
 
 
 def gauge(gpu: GpuNow, snapshot: GpuSnapshot, state: GpuState, width: int) -> Content:
