@@ -76,6 +76,7 @@ class Attempt:
     def __init__(self, dialect: Dialect, number: int) -> None:
         self.dialect = dialect
         self.number = number
+        self._begins = [shape for shape in dialect.shapes if shape.means == "begin"]
         self._phases: dict[str, Phase] = {}
         self._last_phase: str | None = None
         self._last_word = Source(line=0, offset=0, text="")
@@ -83,7 +84,7 @@ class Attempt:
         self._figures: dict[str, dict[str, _Ranked]] = {}
         self._of_trial: set[str] = set()
         self._facts: dict[str, Word] = {}
-        self._labels: dict[str, str] = {}
+        self._speakers: dict[str, Speaker] = {}
         self._engines: set[str] = set()
         self._workers: set[str] = set()
         self._named = False
@@ -103,9 +104,7 @@ class Attempt:
     def opens(self, record: Record) -> bool:
         """Whether the record is the first line of another attempt: it begins one although this one had got further."""
         progressed = bool(self._phases.keys() - {"args"}) or self._ready or self._post_mortem.anything
-        return progressed and any(
-            shape.means == "begin" and shape.read(record.message) is not None for shape in self.dialect.shapes
-        )
+        return progressed and any(shape.read(record.message) is not None for shape in self._begins)
 
     def take(self, record: Record, line: Line) -> None:
         """Read one record."""
@@ -136,14 +135,11 @@ class Attempt:
         """The record with a speaker, who is noted."""
         speaker = record.speaker
         if speaker is NOBODY:
-            return Record(
-                record.message,
-                record.level,
-                record.at,
-                self.dialect.unnamed_among if self._named else self.dialect.unnamed,
-            )
-        if speaker.pid and (speaker.pid in self._labels or len(self._labels) < KEPT_KEYS):
-            self._labels[speaker.pid] = speaker.label
+            somebody = self.dialect.unnamed_among if self._named else self.dialect.unnamed
+            return Record(record.message, record.level, record.at, somebody)
+        known = self._speakers.get(speaker.pid)
+        if speaker.pid and (known is None or not known.ranked) and len(self._speakers) < KEPT_KEYS:
+            self._speakers[speaker.pid] = speaker
         if speaker.role == "engine" and len(self._engines) < KEPT_KEYS:
             self._engines.add(speaker.label)
         if speaker.role == "worker" and len(self._workers) < KEPT_KEYS:
@@ -203,8 +199,9 @@ class Attempt:
         if shape.trial:
             self._figures = {name: kept for name, kept in self._figures.items() if name in self._of_trial}
             self._of_trial |= groups.keys()
-        source = line.source() if groups or shape.phase or shape.counts else self._last_word
-        seconds = None
+        if not (groups or shape.phase or shape.means or shape.counts):
+            return
+        source, seconds = line.source(), None
         for name, text in groups.items():
             if text is None:
                 continue
@@ -220,8 +217,7 @@ class Attempt:
             self._reach(shape.phase, record, source, seconds)
         if shape.means == "ready":
             self._ready = True
-            if self.dialect.survives:
-                self._post_mortem.survived()
+            self._post_mortem.became_ready()
         elif shape.means == "stopping":
             self._post_mortem.told_to_stop()
         elif shape.means == "ended":
@@ -249,7 +245,7 @@ class Attempt:
         if part or device:
             return part or device or ""
         if name in RANKED or name == "compile_seconds" or name.endswith(("_gib", "_mib")):
-            return speaker.pid or speaker.label
+            return speaker.label if speaker.ranked else speaker.pid
         if name in OF_ENGINE:
             if speaker.role == "engine":
                 return speaker.label
@@ -332,14 +328,12 @@ class Attempt:
         return "died_after_ready" if self._ready and not never_listened else "failed"
 
     def _names(self) -> dict[str, str]:
-        """How each process is named in the report: its last known rank; its pid where two share a name."""
-        by_label: dict[str, list[str]] = {}
-        for pid, label in self._labels.items():
-            by_label.setdefault(label, []).append(pid)
+        """How a process without a rank is named in the report: its rank if it got one, its name if it is the only one
+        of that name, else its pid."""
+        labels = [speaker.label for speaker in self._speakers.values()]
         return {
-            pid: label if len(pids) == 1 else f"pid{pid}" if label == "Worker" else f"{label}/pid{pid}"
-            for label, pids in by_label.items()
-            for pid in pids
+            pid: speaker.label if speaker.ranked or labels.count(speaker.label) == 1 else f"pid{pid}"
+            for pid, speaker in self._speakers.items()
         }
 
     def _ranked(self, name: str, names: dict[str, str]) -> dict[str, Figure]:

@@ -66,9 +66,11 @@ class PostMortem:
         self._thrown[role] = Failure(kind="exception", message=safe(record.message), source=line.source())
         return True
 
-    def survived(self) -> None:
-        """The engine became ready after all: it had retried with less."""
-        self._cause = self._echo = None
+    def became_ready(self) -> None:
+        """Whatever was thrown on the way was caught; an engine that retries with less takes its failure back too."""
+        self._thrown.clear()
+        if self._dialect.survives:
+            self._cause = self._echo = None
 
     def told_to_stop(self) -> None:
         """A signal reached the server: that its parts die now is no failure of theirs."""
@@ -88,14 +90,16 @@ class PostMortem:
         """
         if self._cause is not None:
             return self._cause[1]
-        roles = ("worker", "engine", "other", "api")
-        thrown = next((self._thrown[role] for role in roles if role in self._thrown), None)
+        uncaught = {role: thrown for role, thrown in self._thrown.items() if thrown.source.offset > last_word.offset}
         if self._echo is not None:
-            return thrown or self._echo[1]
+            # A rank may go on for a while when another has failed already.
+            inner = [self._thrown[role] for role in ("worker", "engine") if role in self._thrown]
+            return next(iter([*inner, *uncaught.values()]), self._echo[1])
         code, asked = self._exit or (None, True)
         gone = superseded or not asked
-        if thrown is not None and (gone or (complete and not ready and thrown.source.offset > last_word.offset)):
-            return thrown
+        for role in ("worker", "engine", "other", "api"):
+            if role in uncaught and (gone or (complete and not ready)):
+                return uncaught[role]
         if not gone:
             return None
         when = "after it was ready" if ready else f"during {phase}" if phase else "before it said anything"
@@ -103,9 +107,9 @@ class PostMortem:
         figures: dict[str, float | int | str] = {} if code is None else {"exit_code": code}
         return Failure(kind="exited", message=f"ended {when}: {how}", source=last_word, figures=figures)
 
-    def _causes(self, record: Record) -> list[Cause]:
-        calm = self._stopping or record.level in _CALM
-        return [cause for cause in self._dialect.causes if not calm or cause.level == "any"]
+    def _causes(self, record: Record) -> tuple[Cause, ...]:
+        """The causes that the record may name: none in a calm line, which may quote anything."""
+        return () if self._stopping or record.level in _CALM else self._dialect.causes
 
     def _blame(self, cause: Cause, groups: dict[str, str | None], record: Record, line: Line) -> None:
         if self._cause is None or cause.depth > self._cause[0]:

@@ -30,10 +30,10 @@ def outer(text: str) -> tuple[str | None, str]:
     at = None
     if text.startswith('{"log":') and (found := json_record(text)) is not None:  # Docker's own json-file
         at, text = str(found.get("time") or "") or None, str(found["log"]).rstrip("\r\n")
-    while match := _OUTER.match(text):
-        at = match["at"] or at
-        text = text[match.end() :]
-    return at, text
+    end = 0
+    while match := _OUTER.match(text, end):
+        at, end = match["at"] or at, match.end()
+    return at, text[end:]
 
 
 def is_bar(text: str) -> bool:

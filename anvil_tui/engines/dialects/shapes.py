@@ -155,8 +155,6 @@ class Cause(Row, frozen=True, dict=True, kw_only=True):
     kind: str
     depth: int = 1
     """0 for what the death of another rank looks like: a deeper cause replaces it."""
-    level: Literal["error", "any"] = "error"
-    """`any` where the engine writes it as a warning or without a level."""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -183,6 +181,8 @@ class Speaker(Struct, frozen=True):
     label: str
     role: Literal["worker", "engine", "api", "other"] = "other"
     pid: str = ""
+    ranked: bool = True
+    """Whether the label tells one rank from the others; where it does not, the pid does."""
 
 
 NOBODY = Speaker("")
@@ -210,7 +210,8 @@ class Line(NamedTuple):
 
     def source(self) -> Source:
         """The line as a report keeps it: secrets redacted, safe to show, of bounded length."""
-        return Source(line=self.number, offset=self.offset, text=sanitise(redact(self.raw)[0], SOURCE_LIMIT))
+        raw, _ = redact(self.raw[: 2 * SOURCE_LIMIT])
+        return Source(line=self.number, offset=self.offset, text=sanitise(raw, SOURCE_LIMIT))
 
 
 def safe(text: str) -> str:

@@ -13,7 +13,7 @@ HEADER = re.compile(
 )
 _PROCESS = re.compile(
     r"\((?:(?P<name>[A-Za-z][\w.-]{0,60}) )?(?:(?P<extra>rank=\d{1,5}|[A-Z]+\d{1,5}(?:[ _][A-Z]+\d{1,5})*) )?"
-    r"pid=(?P<pid>\d{1,10})(?:, ip=[^)\s]{1,60})?\) ?"
+    r"pid=(?P<pid>\d{1,10})(?:, ip=[^)\s]{1,60})?\) *"
 )
 _RAY_REPEATED = re.compile(r" ?\[repeated \d+x across cluster\][^\n]*$")
 _TORCH_RANK = re.compile(r"\[rank(\d{1,5})\]: ?")
@@ -46,15 +46,15 @@ def _from_json(found: dict[str, object]) -> list[Record]:
 
 def _speaker_at_start(text: str) -> tuple[Speaker, str]:
     """Who wrote a line without a header, and the line behind the process prefixes."""
-    found = []
-    while match := _PROCESS.match(text):
+    found, at = [], 0
+    while match := _PROCESS.match(text, at):
         found.append(match)
-        text = text[match.end() :].lstrip(" ")
+        at = match.end()
     speaker = _of(found)
-    while match := _TORCH_RANK.match(text):
+    if match := _TORCH_RANK.match(text, at):
         speaker = Speaker(f"rank{match[1]}", "worker") if speaker is NOBODY else speaker
-        text = text[match.end() :]
-    return speaker, text
+        at = match.end()
+    return speaker, text[at:]
 
 
 def _speaker_before(area: str) -> tuple[Speaker, str]:
@@ -87,11 +87,13 @@ def _speaker(name: str, extra: str, pid: str) -> Speaker:
     if name.lower().startswith("apiserver"):
         return Speaker(name, "api", pid)
     if not name or name == "VllmWorkerProcess" or name.startswith("Ray"):
-        return Speaker(f"pid{pid}", "worker", pid)
+        return Speaker(f"pid{pid}", "worker", pid, ranked=False)
     if extra:
         return Speaker(extra.replace("=", ""), "worker", pid)
     if name.startswith("VllmWorker-"):
-        return Speaker(f"rank{name.removeprefix('VllmWorker-')}", "worker", pid)
-    if name.startswith("Worker"):
+        return Speaker(f"rank{name.removeprefix('VllmWorker-')}", "worker", pid, ranked=False)
+    if name == "Worker":
+        return Speaker(name, "worker", pid, ranked=False)
+    if name.startswith("Worker_"):
         return Speaker(name.removeprefix("Worker_"), "worker", pid)
     return Speaker(name, "other", pid)

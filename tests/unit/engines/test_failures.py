@@ -295,3 +295,25 @@ def test_a_refused_host_pin_is_not_out_of_memory() -> None:
     )
     failure = report(log).failure
     assert failure and failure.kind == "pinned_memory"
+
+
+def test_an_exception_that_was_caught_explains_nothing() -> None:
+    caught = "Traceback (most recent call last):\nImportError: no such kernel\n"
+    progress = INFO + "vLLM is using nccl==2.28\n"
+    one, other = ended(caught + progress, -9).failure, ended(caught + progress + READY, 0).failure
+    assert one and one.message == "ended during nccl: signal 9"
+    assert other and other.message == "ended after it was ready: exit code 0"
+    died = (
+        "(EngineCore pid=2) ERROR 10-05 10:00:01 [m.py:1] Worker proc w-1 died unexpectedly (exit code: -9), shutting\n"
+    )
+    echoed = report(caught + progress + died).failure
+    assert echoed and echoed.kind == "worker_died"
+
+
+def test_a_ranks_exception_explains_the_end_though_another_rank_went_on() -> None:
+    log = (
+        "(Worker_TP1 pid=4) ERROR 10-05 10:00:00 [m.py:1] KeyError: 'lost'\n"
+        "(Worker_TP0 pid=3) INFO 10-05 10:00:01 [m.py:1] Available KV cache memory: 1.5 GiB\n" + ECHO
+    )
+    failure = report(log).failure
+    assert failure and failure.message == "KeyError: 'lost'"

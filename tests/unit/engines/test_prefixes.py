@@ -111,6 +111,14 @@ def test_a_worker_is_named_by_its_rank_once_that_is_known() -> None:
     assert found.ranks == 2
 
 
+def test_ranks_of_two_nodes_may_share_a_pid() -> None:
+    log = "".join(
+        f"node-{rank}  | (Worker_TP{rank} pid=7) {HEAD}Available KV cache memory: {rank}.5 GiB\n" for rank in range(2)
+    )
+    found = report(log).kv_available_gib
+    assert {label: figure.value for label, figure in found.items()} == {"TP0": 0.5, "TP1": 1.5}
+
+
 def test_several_engine_cores_are_never_summed() -> None:
     lines = [
         f"(EngineCore_DP{number} pid={number + 1}) {HEAD}GPU KV cache size: {tokens} tokens"
