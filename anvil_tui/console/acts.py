@@ -13,7 +13,7 @@ from anvil_tui.bundles.verify import verify
 from anvil_tui.campaigns import control, preflight, sealing
 from anvil_tui.campaigns.begin import begin, start_runner
 from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.console.messages import ActDone
+from anvil_tui.console.messages import ActDone, Done
 from anvil_tui.console.sources.source import Post
 from anvil_tui.errors import AnvilError, CannotRun
 from anvil_tui.lanes.folder import loads
@@ -38,12 +38,12 @@ class Acts:
         """Acts that are not done yet."""
         return frozenset(self._open)
 
-    def start(self, act: str, work: Callable[[Locations], Any], done: Callable[[ActDone], None]) -> None:
+    def start(self, act: str, work: Callable[[Locations], Any], done: Done) -> None:
         """Do `work` in a thread and call `done` with its value or its refusal on the event loop."""
         self._open.add(act)
         threading.Thread(target=self._do, args=(act, work, done), name=act, daemon=True).start()
 
-    def _do(self, act: str, work: Callable[[Locations], Any], done: Callable[[ActDone], None]) -> None:
+    def _do(self, act: str, work: Callable[[Locations], Any], done: Done) -> None:
         value, error = None, None
         try:
             value = work(self._locations)

@@ -13,9 +13,10 @@ import traceback
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
+from typing import ClassVar
 
 from textual.app import App, SystemCommand
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from anvil_tui import clock, exit_codes
@@ -43,7 +44,7 @@ class ConsoleApp(App[None]):
     CSS_PATH = Path(__file__).with_name("console.tcss")
     TITLE = "anvil-tui"
     ENABLE_COMMAND_PALETTE = True
-    BINDINGS = [
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", show=False, priority=True, id="app.interrupt"),
         Binding("ctrl+z", "no_suspend", show=False, priority=True),
     ]
@@ -124,7 +125,7 @@ class ConsoleApp(App[None]):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every key of the live screen by its title."""
-        for key in KEYS:
+        for key in KEYS if screen is self._live else ():
             if key.palette:
                 yield SystemCommand(key.title, f"key {key.label}    {key.id}", self._runner(key.action))
 
@@ -184,7 +185,7 @@ class ConsoleApp(App[None]):
         self.log_source.want(LogWish(shown.log if shown is not None else None, engine, desk.report is None))
 
     def _fatal_error(self) -> None:
-        """A fault of ours: the traceback goes to a file, without the values of variables, and two lines to the screen."""
+        """A fault of ours: the traceback goes to a file, without the values of variables; two lines tell of it."""
         error = self._exception
         text = "".join(traceback.format_exception(error)) if error is not None else traceback.format_exc()
         path = self.locations.state / f"console-crash-{clock.utc_basic()}.log"
@@ -201,7 +202,7 @@ def run_console(locations: Locations) -> int:
     """Open the console; returns the process's exit code. Without a terminal it says so and returns BAD_INPUT."""
     # All three: with its output in a file Textual takes another size for the terminal's and lays out without end.
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
-        print(f"anvil-tui: {_NO_TERMINAL}", file=sys.stderr)
+        sys.stderr.write(f"anvil-tui: {_NO_TERMINAL}\n")
         return exit_codes.BAD_INPUT
     app = ConsoleApp(locations)
     watch = threading.Thread(target=_watch_terminal, args=(app, sys.stdin.fileno()), name="terminal", daemon=True)
@@ -210,11 +211,9 @@ def run_console(locations: Locations) -> int:
     app.join_sources()
     if app._exception is not None:
         where = f"its traceback is in {app.crash_report}" if app.crash_report else "its traceback could not be written"
-        print(
-            f"anvil-tui: the console met a fault of its own ({type(app._exception).__name__}); a run goes on.",
-            file=sys.stderr,
-        )
-        print(f"anvil-tui: {where}", file=sys.stderr)
+        kind = type(app._exception).__name__
+        sys.stderr.write(f"anvil-tui: the console met a fault of its own ({kind}); a run goes on.\n")
+        sys.stderr.write(f"anvil-tui: {where}\n")
         return exit_codes.CHECK_FAILED
     return app.return_code or 0
 

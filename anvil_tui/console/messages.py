@@ -52,7 +52,7 @@ class ActDone(Message):
     """Something that the operator asked for is done, or was refused: then `error` says why. `done` takes it up."""
 
     act: str
-    done: Callable[[ActDone], None]
+    done: Done
     value: Any = None
     error: str | None = None
 
@@ -60,3 +60,7 @@ class ActDone(Message):
 @dataclass
 class TerminalLost(Message):
     """Nobody sees the screen any more."""
+
+
+Done = Callable[[ActDone], None]
+"""Takes up the outcome of an act, on the event loop."""

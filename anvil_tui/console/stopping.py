@@ -64,15 +64,15 @@ def stop_question(row: CampaignRow, stop: StopAsked, now_us: int) -> tuple[str, 
                 answers.append(Answer("skip_rung", "Skip this rung", "s"))
             return "Stop the run?", Content(words), tuple(answers)
         case "wait":
-            return (
-                "Stop the run?",
-                Content(
-                    f"{what} was told {span((now_us - (stop.termed_us or stop.asked_us)) / 1e6)} ago; give it 3 s."
-                ),
-                (Answer("cancel", "Wait", "n"),),
-            )
+            told = span((now_us - (stop.termed_us or stop.asked_us)) / 1e6)
+            words = f"{what} was told {told} ago; give it {control.ANSWER_SECONDS:g} s."
+            return "Stop the run?", Content(words), (Answer("cancel", "Wait", "n"),)
         case "term":
-            words = f"{what} has not answered for {span((now_us - stop.asked_us) / 1e6)}.\nSIGTERM means: stop now and leave a clean folder."
+            silent = span((now_us - stop.asked_us) / 1e6)
+            words = f"{what} has not answered for {silent}.\nSIGTERM means: stop now and leave a clean folder."
             return "The runner does not answer", Content(words), (cancel, Answer("term", "Send SIGTERM", "y", "error"))
-    words = f"{what} did not end on SIGTERM.\nKilling the runner leaves the lane untouched; the campaign is then interrupted and can be resumed or sealed."
+    words = (
+        f"{what} did not end on SIGTERM.\nKilling the runner leaves the lane untouched; "
+        "the campaign is then interrupted and can be resumed or sealed."
+    )
     return "The runner does not end", Content(words), (cancel, Answer("kill", "Kill the runner", "y", "error"))

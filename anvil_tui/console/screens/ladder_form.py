@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import get_args
+from typing import ClassVar, get_args
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, Select, Static
 
-from anvil_tui.console.messages import ActDone
+from anvil_tui.console.messages import ActDone, Done
 from anvil_tui.console.snapshot import LadderForm, LaneRow, Rung
 from anvil_tui.console.views.figures import outside
 from anvil_tui.console.views.ladder_view import Review, review
 from anvil_tui.records.lane import Effort
 from anvil_tui.records.plan import LadderPlan
 
-Begin = Callable[[LadderPlan, bool, Callable[[ActDone], None]], None]
+Begin = Callable[[LadderPlan, bool, Done], None]
 
 
 class LadderScreen(ModalScreen[str | None]):
     """Its result is the id of the campaign that was begun, None where the operator left."""
 
-    BINDINGS = [
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", show=False),
         Binding("down", "app.focus_next", show=False),
         Binding("up", "app.focus_previous", show=False),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
@@ -20,7 +21,7 @@ from anvil_tui.console.widgets.row_list import RowList
 class PickerScreen(ModalScreen[str | None]):
     """Its result is the id of the chosen row, None where the operator left."""
 
-    BINDINGS = [
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "close", show=False),
         Binding("j", "move(1)", show=False),
         Binding("k", "move(-1)", show=False),

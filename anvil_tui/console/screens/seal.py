@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, Static
 
-from anvil_tui.console.messages import ActDone
+from anvil_tui.console.messages import ActDone, Done
 from anvil_tui.console.snapshot import CampaignRow
 from anvil_tui.console.views.bundle_view import seal_words
 from anvil_tui.console.views.figures import outside
 from anvil_tui.records.bundle import SigningKey
 
-Sign = Callable[[str, bytes | None, Callable[[ActDone], None]], None]
+Sign = Callable[[str, bytes | None, Done], None]
 
 
 class SealScreen(ModalScreen[str | None]):
     """Its result is the sentence about the signature, None where the operator left."""
 
-    BINDINGS = [
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", show=False),
         Binding("down", "app.focus_next", show=False),
         Binding("up", "app.focus_previous", show=False),

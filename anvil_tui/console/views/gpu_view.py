@@ -72,7 +72,7 @@ def gpu_state(gpu: GpuNow, snapshot: GpuSnapshot, now_us: int) -> GpuState:
     return GpuState(word, reading.free, margin, age_s)
 
 
-def head_line(gpu: GpuNow, state: GpuState, snapshot: GpuSnapshot, width: int) -> Content:
+def head_line(state: GpuState, snapshot: GpuSnapshot, width: int) -> Content:
     """The word, free memory, the signed margin and the reserve; what does not fit is left out from the end."""
     if state.free is None:
         return Content.assemble(
@@ -108,7 +108,7 @@ def title(gpu: GpuNow, width: int) -> Content:
     return Content(fit(f"GPU {gpu.gpu.index}  {outside(gpu.gpu.name, 80)}", max(6, width)))
 
 
-def subtitle(gpu: GpuNow, state: GpuState, snapshot: GpuSnapshot) -> Content:
+def subtitle(state: GpuState, snapshot: GpuSnapshot) -> Content:
     """Who samples, and how old the figure is."""
     who = {"console": "own sampler", "runner": "runner's sampler", "none": ""}[snapshot.source]
     if state.age_s is None:
@@ -116,7 +116,7 @@ def subtitle(gpu: GpuNow, state: GpuState, snapshot: GpuSnapshot) -> Content:
     return Content(f"{who}, {'<1 s' if state.age_s < 1 else span(state.age_s)} old")
 
 
-def gauge(gpu: GpuNow, snapshot: GpuSnapshot, state: GpuState, width: int) -> Content:
+def gauge(snapshot: GpuSnapshot, state: GpuState, width: int) -> Content:
     """The last 8 GiB as one line: free memory filled, the reserve as a tick, for where no band fits."""
     cells = width - 2
     if state.free is None or cells < 8:

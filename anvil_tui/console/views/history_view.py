@@ -36,7 +36,7 @@ def lane_facts(lane: LaneRow, width: int = LIST_WIDTH) -> Content:
     """What will be started, and what enter does."""
     if lane.lane is None:
         return Content.styled(outside(lane.words, 600), STYLES["bad"])
-    profile, recipe = lane.lane.profile, lane.lane.profile.recipe
+    profile, recipe, endpoint = lane.lane.profile, lane.lane.profile.recipe, lane.lane.profile.endpoint
     policy = (
         ""
         if profile.gpus.policy == "enforce"
@@ -48,12 +48,7 @@ def lane_facts(lane: LaneRow, width: int = LIST_WIDTH) -> Content:
     lines = [
         Content(""),
         Content(fit(outside(profile.about or profile.identity.model, 300), width)),
-        Content(
-            fit(
-                f"{lane.lane.kind} at {outside(profile.endpoint.base_url, 200)} as {outside(profile.endpoint.served_name, 200)}",
-                width,
-            )
-        ),
+        Content(fit(f"{lane.lane.kind} at {outside(f'{endpoint.base_url} as {endpoint.served_name}', 400)}", width)),
         Content(
             fit(
                 f"max_model_len {count(recipe.max_model_len)}  batched tokens {count(recipe.max_num_batched_tokens)}  "
@@ -69,11 +64,11 @@ def lane_facts(lane: LaneRow, width: int = LIST_WIDTH) -> Content:
     return Content("\n").join(lines)
 
 
-def campaign_rows(campaigns: Sequence[CampaignRow], now_us: int, width: int = LIST_WIDTH) -> tuple[Row, ...]:
+def campaign_rows(campaigns: Sequence[CampaignRow], width: int = LIST_WIDTH) -> tuple[Row, ...]:
     """The newest first."""
     rows = []
     for row in reversed(campaigns):
-        words, style = run_words(row, now_us)
+        words, style = run_words(row)
         passed = sum(run.state == "passed" for run in row.view.runs)
         runs = f"{passed}/{len(row.view.runs)} passed" if row.view.runs else ""
         label = "REHEARSAL" if row.view.rehearsal else ""

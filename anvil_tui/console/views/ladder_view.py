@@ -71,7 +71,8 @@ def review(form: LadderForm, lane: LaneRow, past: Sequence[Rung]) -> Review:
             Content.styled("limit: not known, neither the lane nor its profile says max_model_len", STYLES["warn"])
         )
     else:
-        arithmetic = f" = {origin} max_model_len {count(length)} − max_tokens {count(plan.max_tokens)} − margin {count(plan.margin)}"
+        taken = f"− max_tokens {count(plan.max_tokens)} − margin {count(plan.margin)}"
+        arithmetic = f" = {origin} max_model_len {count(length)} {taken}"
         lines.append(Content.assemble("longest prompt ", (f"{count(limit)} tokens", "bold"), arithmetic))
     above = [target for target in plan.targets if limit is not None and target > limit]
     if above:

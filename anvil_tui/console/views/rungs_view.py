@@ -101,6 +101,25 @@ def running_words(live: LiveRun, measured: Sequence[Rung], now_us: int) -> str:
     return words + (f"  {count(live.tokens)} tokens so far" if live.tokens else "")
 
 
+def to_go(shown: Shown, past: Sequence[Rung], now_us: int) -> Content:
+    """How long the rest of the ladder should take; empty where that is not known or nothing runs."""
+    plan = shown.row.plan.ladder if shown.row.plan is not None else None
+    if plan is None or plan.bisect_tolerance is not None or not shown.row.running:
+        return Content("")
+    started = [run for run in shown.row.view.runs if run.run is not None]
+    open_now = [run for run in started if run.state == "running"]
+    targets = [run.target_tokens for run in open_now]
+    targets += (plan.targets * plan.repetitions)[len(started) :]
+    measured = [*past, *_measured(shown)]
+    each = [estimate_seconds(target, measured) for target in targets]
+    known = [seconds for seconds in each if seconds is not None]
+    if not known or len(known) < len(each):
+        return Content("")
+    live = shown.live.run if shown.live is not None and open_now else None
+    done = (now_us - live.since_us) / 1e6 if live is not None else 0.0
+    return Content(f"about {span(max(0.0, sum(known) - done))} to go")
+
+
 def estimate_seconds(target_tokens: int | None, measured: Sequence[Rung]) -> float | None:
     """Expected time of a rung from rungs before, by the line through the two nearest targets, or by proportion where
     only one target was measured; null where none was."""

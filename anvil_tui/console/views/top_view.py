@@ -54,7 +54,7 @@ def worst(desk: Desk, gpus: GpuSnapshot, now_us: int, faults: tuple[str, ...] = 
     return Worst("IDLE", "$text-muted")
 
 
-def run_words(row: CampaignRow | None, now_us: int) -> tuple[str, str]:
+def run_words(row: CampaignRow | None) -> tuple[str, str]:
     """What the campaign does, and how that is coloured."""
     if row is None:
         return "no campaign", "$text-muted"
@@ -88,7 +88,7 @@ def top_line(
         right.append((" REHEARSAL ", "bold $text-warning on $warning-muted"))
     right += [(f" {word.word} ", f"{word.style} reverse" if word.word.startswith("ALARM") else word.style), (time, "")]
     right_width = sum(cell_len(text) for text, _ in right) + 1
-    run, run_style = run_words(row, now_us)
+    run, run_style = run_words(row)
     others = [other for other in desk.campaigns if other.running and (row is None or other.folder.id != row.folder.id)]
     left: list[tuple[str, str]] = [("anvil-tui", "bold")]
     if lane is not None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from textual.app import RenderResult
 from textual.content import Content
-from textual.widget import Widget
 
 from anvil_tui.console.snapshot import GpuNow, GpuSnapshot
 from anvil_tui.console.views import gpu_view
+from anvil_tui.console.widgets.box import Titled
 
 
-class GpuPanel(Widget, can_focus=False):
+class GpuPanel(Titled, can_focus=False):
     """Paints from one snapshot; the screen feeds it twice a second."""
 
     def __init__(self, place: int) -> None:
@@ -23,16 +23,15 @@ class GpuPanel(Widget, can_focus=False):
         self._shown = gpu, snapshot, now_us
         width, height = self.content_size
         state = gpu_view.gpu_state(gpu, snapshot, now_us)
-        lines = [gpu_view.head_line(gpu, state, snapshot, width)]
+        lines = [gpu_view.head_line(state, snapshot, width)]
         rest = height - 2
         if rest >= 3:
             lines += gpu_view.band(gpu, snapshot, now_us, width, rest)
         elif rest >= 1:
-            lines.append(gpu_view.gauge(gpu, snapshot, state, width))
+            lines.append(gpu_view.gauge(snapshot, state, width))
         lines.append(gpu_view.foot_line(gpu, state, width))
         content = Content("\n").join(lines[: max(1, height)])
-        self.border_title = gpu_view.title(gpu, width - 2)
-        self.border_subtitle = gpu_view.subtitle(gpu, state, snapshot)
+        self.entitle(gpu_view.title(gpu, width - 2), gpu_view.subtitle(state, snapshot))
         self.set_class(state.word in ("ALARM", "NO DATA"), "-alarm")
         self.set_class(state.word in ("STALE", "WAIVED", "NEAR"), "-warn")
         if not content.is_same(self._lines):

@@ -17,7 +17,7 @@ class RowList(OptionList):
         self._rows: tuple[Row, ...] = ()
 
     def show_rows(self, rows: tuple[Row, ...], *, seen: str | None = None) -> None:
-        """Show these rows; what did not change is not painted. Row `seen` is kept in sight while nobody uses the list."""
+        """Show these rows; only what changed is painted. Row `seen` is kept in sight while nobody uses the list."""
         old, self._rows = self._rows, rows
         if [(row.id, row.choice) for row in rows] != [(row.id, row.choice) for row in old]:
             chosen = self.highlighted_option.id if self.highlighted_option is not None else None

@@ -1,0 +1,304 @@
+"""What the operator does with lanes, campaigns and bundles: each key asks, then acts in a thread."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from textual.content import Content
+from textual.screen import Screen
+
+from anvil_tui import clock
+from anvil_tui.campaigns import control
+from anvil_tui.console import acts
+from anvil_tui.console.messages import ActDone, Done
+from anvil_tui.console.screens.confirm import Answer, ConfirmScreen
+from anvil_tui.console.screens.ladder_form import LadderScreen
+from anvil_tui.console.screens.picker import PickerScreen
+from anvil_tui.console.screens.seal import SealScreen
+from anvil_tui.console.screens.text import TextScreen
+from anvil_tui.console.snapshot import CampaignRow, Desk, LaneRow, Level, Note, Rung
+from anvil_tui.console.sources.desk_source import Choice
+from anvil_tui.console.stopping import StopAsked, stop_question
+from anvil_tui.console.views import bundle_view, history_view, ladder_view, startup_view
+from anvil_tui.console.views.figures import outside
+from anvil_tui.records.events import Ask
+from anvil_tui.records.plan import LadderPlan
+
+if TYPE_CHECKING:
+    from anvil_tui.console.app import ConsoleApp
+
+_OWN_NOTES = 100
+
+
+class OperatorScreen(Screen[None]):
+    """The desk as it was read last, and the keys that act on it. The live screen paints it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.desk = Desk()
+        self.own_notes: list[Note] = []
+        self._stop = StopAsked()
+
+    @property
+    def console_app(self) -> ConsoleApp:
+        """The app, by its own type."""
+        return cast("ConsoleApp", self.app)
+
+    def note(self, words: str, level: Level = "info") -> None:
+        """Tell the operator something that the console itself did or could not do."""
+        self.own_notes = [*self.own_notes[-_OWN_NOTES:], Note(clock.utc_now(), words, level)]
+        self.paint_notes()
+
+    def paint_notes(self) -> None:
+        """Show the notes; the live screen knows where."""
+
+    def _told(self, done: ActDone) -> None:
+        """The outcome of an act that has no screen of its own."""
+        self.note(done.error or str(done.value), "bad" if done.error else "good")
+        self.console_app.desk.poke()
+
+    def _past(self, lane: LaneRow | None) -> tuple[Rung, ...]:
+        """Rungs that were measured with this lane's profile, outside the shown campaign."""
+        if lane is None or lane.lane is None:
+            return ()
+        return self.desk.past.get(f"{lane.name} {lane.lane.sha256}", ())
+
+    # Leaving.
+
+    def action_leave(self) -> None:
+        """Quit. A run is left alone unless the operator says otherwise."""
+        running, busy = self.desk.running, self.console_app.acts.open
+        if running is None and not busy:
+            self.app.exit(return_code=0)
+            return
+        lines = []
+        if running is not None:
+            kind = running.view.kind or "campaign"
+            where = f"The {kind} on {outside(running.lane, 64)} goes on without this screen"
+            lines.append(Content(f"{where}; started again, the console finds it."))
+            if words := self.console_app.hold_words():
+                lines.append(Content.styled(words, "$text-warning"))
+        if busy:
+            lines.append(Content.styled(f"Not done yet: {', '.join(sorted(busy))}.", "$text-warning"))
+        answers = [
+            Answer("leave", "Leave it running" if running else "Leave", "y", "primary"),
+            Answer("cancel", "Cancel", "n"),
+        ]
+        if running is not None:
+            answers.insert(1, Answer("stop", "Stop it and leave", "s", "error"))
+        question = ConfirmScreen("Leave the console?", Content("\n").join(lines), tuple(answers), escape="cancel")
+
+        def leave(answer: str | None) -> None:
+            if answer == "leave":
+                self.app.exit(return_code=0)
+            elif answer == "stop" and running is not None:
+                self.note("asked the runner to stop; leaving when it is done")
+                self._ask_stop(running, "stop_now")
+                self._stop = replace(self._stop, campaign=running.folder.id, asked_us=clock.mono_us(), leave=True)
+
+        self.app.push_screen(question, leave)
+
+    # Keys: lanes and campaigns.
+
+    def action_lanes(self) -> None:
+        """Pick a lane: one that is down is started, another one is shown."""
+        now_us = clock.mono_us()
+        rows = history_view.lane_rows(self.desk.lanes, now_us)
+        facts = {lane.name: history_view.lane_facts(lane) for lane in self.desk.lanes}
+        at = self.desk.lane.name if self.desk.lane is not None else None
+        self.app.push_screen(
+            PickerScreen("Lanes", rows, facts, "enter: start or show    esc: leave", at), self._use_lane
+        )
+
+    def _use_lane(self, name: str | None) -> None:
+        row = self.desk.row(name or "")
+        if row is None:
+            return
+        if row.lane is None:
+            self.note(f"{row.name}: its profile is refused: {row.words}", "bad")
+            return
+        self.console_app.desk.choose(Choice(lane=row.name))
+        if row.living or row.lane.kind == "attach":
+            return
+        self.note(f"starting {row.name}")
+        self.console_app.acts.start(f"start {row.name}", acts.begin_startup(row.lane), self._begun)
+
+    def _begun(self, done: ActDone) -> None:
+        if done.error is not None:
+            self.note(done.error, "bad")
+            return
+        self.console_app.desk.choose(Choice(campaign=done.value))
+
+    def action_campaigns(self) -> None:
+        """Pick a campaign of the history."""
+        rows = history_view.campaign_rows(self.desk.campaigns)
+        if not rows:
+            self.note("no campaign yet: u starts a lane, l climbs a ladder")
+            return
+        facts = {row.folder.id: history_view.campaign_facts(row) for row in self.desk.campaigns}
+        at = self.desk.shown.row.folder.id if self.desk.shown is not None else None
+        picker = PickerScreen("Campaigns", rows, facts, "enter: show    esc: leave", at)
+        self.app.push_screen(picker, lambda id: self.console_app.desk.choose(Choice(campaign=id)) if id else None)
+
+    def action_ladder(self) -> None:
+        lane = self.desk.lane
+        if lane is None or lane.lane is None:
+            self.note("no lane is shown: u picks one")
+            return
+        profile = lane.lane
+
+        def begin(plan: LadderPlan, up: bool, done: Done) -> None:
+            self.console_app.acts.start("begin the ladder", acts.begin_ladder(profile, plan, up=up), done)
+
+        form = ladder_view.first_form(lane, self.desk.campaigns)
+        screen = LadderScreen(form, lane, self._past(lane), begin)
+        self.app.push_screen(screen, lambda id: self.console_app.desk.choose(Choice(campaign=id)) if id else None)
+
+    def action_stop_lane(self) -> None:
+        lane = self.desk.lane
+        if lane is None or not lane.living:
+            self.note(
+                "no lane of this console runs here" if lane is None else f"{lane.name} is {lane.state}: nothing to stop"
+            )
+            return
+        words = [
+            Content(f"{outside(lane.name, 64)}, load {lane.load_id}, {startup_view.lane_words(lane, clock.mono_us())}.")
+        ]
+        running = self.desk.running
+        if running is not None and running.lane == lane.name:
+            words.append(
+                Content.styled("A campaign measures it now: its open run fails when the lane dies.", "$text-warning")
+            )
+        answers = (Answer("cancel", "Cancel", "n"), Answer("stop", "Stop the lane", "y", "error"))
+
+        def act(answer: str | None) -> None:
+            if answer == "stop":
+                self.note(f"stopping {lane.name}")
+                self.console_app.acts.start(f"stop {lane.name}", acts.stop_lane(lane.name), self._told)
+
+        self.app.push_screen(ConfirmScreen("Stop the lane?", Content("\n").join(words), answers), act)
+
+    # Keys: the run.
+
+    def action_stop_run(self) -> None:
+        """Ask, then SIGTERM, then SIGKILL: each only when the one before was not heard."""
+        row = self.desk.running
+        if row is None:
+            self.note("no run to stop")
+            return
+        if self._stop.campaign != row.folder.id:
+            self._stop = StopAsked()
+        title, words, answers = stop_question(row, self._stop, clock.mono_us())
+        self.app.push_screen(ConfirmScreen(title, words, answers), lambda answer: self._do_stop(row, answer))
+
+    def _do_stop(self, row: CampaignRow, answer: str | None) -> None:
+        match answer:
+            case "stop_now" | "stop_after_request" | "skip_rung":
+                self._ask_stop(row, answer)
+            case "term" | "kill":
+                number = signal.SIGTERM if answer == "term" else signal.SIGKILL
+                self._stop = replace(self._stop, termed_us=clock.mono_us())
+                self.console_app.acts.start(
+                    f"{number.name} to the runner", acts.signal_runner(row.folder, number), self._told
+                )
+
+    def _ask_stop(self, row: CampaignRow, what: Ask) -> None:
+        def asked(done: ActDone) -> None:
+            if done.error is not None:
+                self.note(done.error, "bad")
+                return
+            self._stop = StopAsked(row.folder.id, done.value, clock.mono_us(), leave=self._stop.leave)
+
+        self.console_app.acts.start("ask the runner", acts.ask(row.folder, what), asked)
+
+    def _watch_stop(self) -> None:
+        """Say once when the runner does not take a request, and leave when a stop for that is done."""
+        stop, shown = self._stop, self.desk.shown
+        if not stop.campaign or shown is None or shown.row.folder.id != stop.campaign:
+            return
+        if not shown.row.running:
+            if stop.leave:
+                self.app.exit(return_code=0)
+            self._stop = StopAsked()
+        elif stop.request in shown.asked and not stop.heard:
+            self._stop = replace(stop, heard=True)
+        elif not stop.heard and not stop.told and stop.step(clock.mono_us()) == "term":
+            self.note(f"the runner has not answered for {control.ANSWER_SECONDS:g} s: x offers SIGTERM", "bad")
+            self._stop = replace(stop, told=True)
+
+    def action_resume(self) -> None:
+        row = self.desk.shown.row if self.desk.shown is not None else None
+        if row is None or row.standing not in ("interrupted", "stopped"):
+            self.note("only an interrupted or stopped campaign can be resumed")
+            return
+        words = f"{outside(row.folder.id, 200)} goes on with its next run; nothing that was measured is measured again."
+        answers = (Answer("cancel", "Cancel", "n"), Answer("resume", "Go on", "y", "primary"))
+
+        def act(answer: str | None) -> None:
+            if answer == "resume":
+                self.console_app.acts.start("resume", acts.resume(row.folder), self._begun)
+
+        self.app.push_screen(ConfirmScreen("Resume the campaign?", words, answers), act)
+
+    def action_acknowledge(self) -> None:
+        row = self.desk.running
+        if row is None:
+            self.note("no run, so no alarm to acknowledge")
+            return
+        self.console_app.acts.start(
+            "acknowledge",
+            acts.ask(row.folder, "acknowledge_alarm"),
+            lambda done: self.note(done.error, "bad") if done.error else None,
+        )
+
+    # Keys: the bundle.
+
+    def action_seal(self) -> None:
+        row = self.desk.shown.row if self.desk.shown is not None else None
+        if row is None or row.running or row.signed:
+            words = (
+                "no campaign is shown"
+                if row is None
+                else "it still runs: x stops it"
+                if row.running
+                else "it is signed already; v verifies it"
+            )
+            self.note(words)
+            return
+
+        def ask(done: ActDone) -> None:
+            if done.error is not None:
+                self.note(done.error, "bad")
+                return
+            found: acts.Signing = done.value
+
+            def sign(principal: str, passphrase: bytes | None, then: Done) -> None:
+                self.console_app.acts.start(
+                    "seal and sign", acts.seal_and_sign(row.folder, principal, passphrase), then
+                )
+
+            screen = SealScreen(row, found.key, found.principal, found.decided, sign)
+            self.app.push_screen(screen, lambda words: self._signed(words))
+
+        self.console_app.acts.start("look at the keys", acts.signing(row.folder), ask)
+
+    def _signed(self, words: str | None) -> None:
+        if words is not None:
+            self.note(words, "good")
+        self.console_app.desk.poke()
+
+    def action_verify(self) -> None:
+        row = self.desk.shown.row if self.desk.shown is not None else None
+        if row is None or row.standing != "sealed":
+            self.note("nothing to verify: the shown campaign is not sealed; b seals it")
+            return
+
+        def tell(done: ActDone) -> None:
+            if done.error is not None:
+                self.note(done.error, "bad")
+                return
+            self.app.push_screen(TextScreen("Verification", bundle_view.verification_lines(done.value)))
+
+        self.console_app.acts.start("verify", acts.verify_bundle(row.folder), tell)
