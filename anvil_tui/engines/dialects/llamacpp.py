@@ -13,6 +13,7 @@ SHAPES: tuple[Shape, ...] = (
         "all", r"(?:main: )?build(?:_info)?(?:: | = ){engine_version:text}(?: with .*)?$", phase="args", means="begin"
     ),
     Shape("all", r".*?loading model(?:$| ')", phase="load_weights"),
+    Shape("2026", r"ggml_\w+_init: found {} \w+ devices", phase="devices"),
     Shape("all", r"llama_model_loader: loaded meta data", phase="load_weights"),
     Shape("all", r"load_tensors: loading model tensors", phase="load_weights"),
     Shape("all", r"\w+: using device {device_name:word} .*? - {device_free_mib} MiB free", phase="load_weights"),
@@ -24,13 +25,13 @@ SHAPES: tuple[Shape, ...] = (
     # --- auto-fit (default since 2025-12): what stands before its lines was a trial without memory ---
     Shape(
         "2025-12 ..",
-        r"common_params_fit_impl: projected to use {projected_mib} MiB of device memory vs\. {free_mib}"
+        r"(?:common|llama)_params_fit_impl: projected to use {projected_mib} MiB of device memory vs\. {free_mib}"
         r" MiB of free device",
         phase="fit",
         trial=True,
     ),
-    Shape("2025-12 ..", r"common_params_fit_impl: ", phase="fit", trial=True),
-    Shape("2025-12 ..", r"common_fit_params: ", phase="fit", trial=True),
+    Shape("2025-12 ..", r"(?:common|llama)_params_fit_impl: ", phase="fit", trial=True),
+    Shape("2025-12 ..", r"(?:common_fit_params|llama_params_fit): ", phase="fit", trial=True),
     Shape("2025-12 ..", r"\w*memory_breakdown_print: ", phase="fit"),
     Shape("2026 ..", r".*?estimated memory usage of .*? is {} MiB"),
     # --- context ---
@@ -63,9 +64,17 @@ SHAPES: tuple[Shape, ...] = (
     Shape("b5600 ..", r"llama_kv_cache\w*: kv_size = {}, ", phase="kv_report"),
     Shape("2025 ..", r"llama_kv_cache\w*: creating .*KV cache, size = {} cells", phase="kv_report"),
     Shape("all", r"\w+: {device:word} output buffer size = {output_mib} MiB", phase="context"),
-    Shape("all", r"\w+: {device:word} compute buffer size = {compute_mib} MiB", phase="graph_reserve"),
+    Shape(
+        "all",
+        r"(?:llama_\w+|sched_reserve|reserve): {device:word} compute buffer size = {compute_mib} MiB",
+        phase="graph_reserve",
+    ),
+    Shape("all", r"(?:clip_\w+|load_hparams|alloc_compute_meta): "),
     Shape("all", r".*?prompt cache is enabled, size limit: {} MiB"),
-    Shape("all", r".*?(?:cache state|prompt cache update|saving prompt|cached prompt).*"),
+    Shape(
+        "all",
+        r".*?(?:cache state|prompt cache|saving prompt|cached prompt|- prompt 0x|context checkpoint|state size).*",
+    ),
     Shape("all", r"\w+: warming up the model", phase="warmup"),
     # --- the server ---
     Shape("all", r"(?:main|srv +llama_server): server is listening on \S+", phase="ready", means="ready"),
@@ -117,7 +126,7 @@ def read(text: str) -> list[Record]:
 
 WORDS = (
     b"KV", b"rror", b"iB", b"llama", b"model", b"memory", b"size", b"fit", b"listening", b"build", b"load_tensors",
-    b"idle", b"cleaning", b"bind", b"failed", b"terminate", b"prompt", b"cache state",
+    b"idle", b"cleaning", b"bind", b"failed", b"terminate", b"_init", b"prompt", b"cache state",
 )  # fmt: skip
 
 DIALECT = Dialect(

@@ -82,6 +82,12 @@ SHAPES: tuple[Shape, ...] = (
     Shape("2026", r"Memory profiling: available_gpu_memory={} GB, total_gpu_memory={} GB", phase="profile"),
     Shape("2026", r"KV Cache VA upper bound", phase="kv_report"),
     Shape("2026", r"Post-capture KV sizing: .*?KV size: {kv_pool_gib} GB", phase="kv_report", strength=1),
+    Shape("2025 ..", r"Allocating {host_kv_gib} GB host memory for hierarchical KV cache", phase="kv_report"),
+    Shape(
+        "2025 ..",
+        r"Use [Ss]liding window memory pool\. full_layer_tokens={full_tokens}, swa_layer_tokens={swa_tokens}",
+        phase="kv_report",
+    ),
     Shape("all", r"Memory pool end\. avail mem={pool_end_avail_gib} GB", phase="kv_report"),
     # --- CUDA graphs ---
     Shape(
@@ -153,7 +159,7 @@ ECHOES = (
 )
 
 _HEADER = re.compile(
-    r"\[(?:(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:[.,]\d{1,6})?(?P<ranks>(?: [A-Z_]{2,12}\d{1,5})*)"
+    r"\[(?:(?P<at>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d)(?:[.,]\d{1,6})?(?P<ranks>(?: [A-Z_]{2,12}\d{1,5})*)"
     r"|(?P<only>[A-Z_]{2,12}\d{1,5}(?: [A-Z_]{2,12}\d{1,5})*))\] ?"
 )
 _UVICORN = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL): +")

@@ -73,6 +73,10 @@ def read(log: str, engine: str) -> dict[str, Any]:
             {},
         ),
         (TP0 + "Memory pool end. avail mem=8.38 GB", {"extra": {"pool_end_avail_gib": {"TP0": 8.38}}}),
+        (
+            TP0 + "Allocating 30.00 GB host memory for hierarchical KV cache.",
+            {"extra": {"host_kv_gib": {"TP0": 30.0}}},
+        ),
         (TP0 + "Init torch distributed ends. mem usage=0.13 GB", {}),
         (
             TP0 + "Capture cuda graph begin. This can take up to several minutes. avail mem=8.38 GB",
@@ -185,6 +189,11 @@ def test_sglang_arguments_are_facts() -> None:
         ),
         (TP0 + "Scheduler hit an exception: Traceback (most recent call last):", "scheduler_died", {}),
         (
+            "[12-16 14:27:08] Rank 0 scheduler is dead. Please check if there are relevant logs.",
+            "scheduler_died",
+            {"rank": 0},
+        ),
+        (
             "[2026-10-05 16:37:06] Subprocess scheduler_0 (pid=77) crashed with exit code -8",
             "scheduler_died",
             {"exit_code": -8},
@@ -268,6 +277,10 @@ def test_sglang_failures(lines: str, kind: str, figures: dict[str, Any], ready: 
             "load: token to piece cache size = 0.2032 MB\n"
             "llama_model_load_from_file_impl: using device CUDA0 (Tesla V100-PCIE-16GB) - 15841 MiB free\n"
             "srv    load_model: prompt cache is enabled, size limit: 8192 MiB\n"
+            "srv        update:  - cache state: 1 prompts, 63.8 MiB (limits: 8192.000 MiB, 32768 tokens, 39 est)\n"
+            "slot create_check: id  3 | created context checkpoint 1 of 8 (pos_min = 0, size = 18.000 MiB)\n"
+            "alloc_compute_meta:      CUDA0 compute buffer size =   248.10 MiB\n"
+            "ggml_cuda_init: found 1 CUDA devices (Total VRAM: 24159 MiB):\n"
             "common_memory_breakdown_print: |   - CUDA0 (RTX 3090)   | 24159 = 23257 + (21388 = 15345 +   "
             " 5206 +     836) |\n",
             {"extra": {"device_free_mib": 15841}},
