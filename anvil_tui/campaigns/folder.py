@@ -51,6 +51,11 @@ class CampaignFolder:
         return self.path / "live.json"
 
     @property
+    def samples(self) -> Path:
+        """Every GPU sample of the campaign, as lines."""
+        return self.path / "vram" / "samples.jsonl"
+
+    @property
     def runner_log(self) -> Path:
         return self.path / "runner.log"
 
