@@ -10,13 +10,14 @@ import msgspec
 
 from anvil_tui.records.lane import LaneProfile
 
-_OPERATIONAL = {
+OPERATIONAL = {
     "endpoint.base_url": "port",
     "endpoint.served_name": "served model name",
     "launch.name": "container name",
     "launch.container": "container name",
     "launch.log": "log file",
 }
+"""Key paths that decide no behaviour, and what the documents call them."""
 _IGNORED = ("about", "schema")
 _SIMULATION = ("launch.engine", "launch.gpus")
 """What a rehearsal pretends follows from its recipe; it is no setting of the lane."""
@@ -41,16 +42,17 @@ class Differences:
 
 def lane_differences(baseline: LaneProfile, candidate: LaneProfile) -> Differences:
     """Compare two profiles key by key; env, argv, mounts, devices and limits count as functional."""
-    old, new = _flat(msgspec.to_builtins(baseline)), _flat(msgspec.to_builtins(candidate))
+    old, new = flat(baseline), flat(candidate)
     changed = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
     return Differences(
-        functional=tuple(Difference(key, old.get(key), new.get(key)) for key in changed if key not in _OPERATIONAL),
-        operational=tuple(dict.fromkeys(_OPERATIONAL[key] for key in changed if key in _OPERATIONAL)),
+        functional=tuple(Difference(key, old.get(key), new.get(key)) for key in changed if key not in OPERATIONAL),
+        operational=tuple(dict.fromkeys(OPERATIONAL[key] for key in changed if key in OPERATIONAL)),
     )
 
 
-def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(_leaves(table, ""))
+def flat(profile: LaneProfile) -> dict[str, Any]:
+    """Every value of a profile that may count, by key path; lists whole, and nothing that is not set."""
+    return dict(_leaves(msgspec.to_builtins(profile), ""))
 
 
 def _leaves(table: Mapping[str, Any], place: str) -> Iterator[tuple[str, Any]]:
