@@ -31,7 +31,8 @@ SHAPES: tuple[Shape, ...] = (
         trial=True,
     ),
     Shape("2025-12 ..", r"(?:common|llama)_params_fit_impl: ", phase="fit", trial=True),
-    Shape("2025-12 ..", r"(?:common_fit_params|llama_params_fit): ", phase="fit", trial=True),
+    Shape("2025-12", r"llama_params_fit: ", phase="fit", trial=True),
+    Shape("2026 ..", r"common_fit_params: ", phase="fit", trial=True),
     Shape("2025-12 ..", r"\w*memory_breakdown_print: ", phase="fit"),
     Shape("2026 ..", r".*?estimated memory usage of .*? is {} MiB"),
     # --- context ---
