@@ -66,7 +66,7 @@ def _planned(measuring: Measuring, plan: CapacityPlan, number: int) -> Planned:
         shared_prefix_tokens=plan.shared_prefix_tokens,
         output_length=plan.output_length,
         reasoning_effort=plan.reasoning_effort,
-        nonce=measuring.session.nonce(number),
+        nonce=measuring.nonce(f"capacity-{number}"),
         arrivals_per_s=plan.arrivals_per_s,
     )
 

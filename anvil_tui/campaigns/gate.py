@@ -11,8 +11,8 @@ from anvil_tui.records.probe import MeasureGate
 from anvil_tui.records.vram import ReserveVerdict
 
 
-async def run_gate(measuring: Measuring, plan: GatePlan) -> bool:
-    """Run the gate once; returns whether it passed. Raises Interrupt."""
+async def run_gate(measuring: Measuring, plan: GatePlan, name: str = "first") -> bool:
+    """Run the gate once; returns whether it passed. `name` tells gates of one load apart. Raises Interrupt."""
     measuring.check_interrupts()
     run = measuring.next_run()
     ask = MeasureGate(
@@ -25,7 +25,7 @@ async def run_gate(measuring: Measuring, plan: GatePlan) -> bool:
         reasoning_effort=plan.reasoning_effort,
         needle_tokens=plan.needle_tokens,
         needle_depths=plan.needle_depths,
-        nonce=measuring.session.nonce(measuring.number),
+        nonce=measuring.nonce(f"gate-{name}"),
     )
     kept = await measuring.measure(Planned(what="gate", ask=ask, judge=_judge, words=_words))
     if kept is not None and kept.fatal is not None:

@@ -92,9 +92,7 @@ def words(locations: Locations) -> str:
         state = "held open" if held else "not held now"
         return f"WSL: the distro is {state}; a hold was proven on {proven.proven_at[:10]}"
     state = "a hold runs" if held else "no hold runs"
-    return (
-        f"WSL may stop this distro with its last window; {state}, not verified: anvil-tui doctor --hold, or {WSLCONFIG}"
-    )
+    return f"WSL may stop this distro with its last window; {state}, not verified: `doctor --hold`, or {WSLCONFIG}"
 
 
 def console_lock() -> Lock | None:

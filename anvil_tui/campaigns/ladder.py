@@ -84,7 +84,7 @@ class Ladder:
             raise
         passed = await (self._bisect(done) if plan.bisect_tolerance else self._in_order(rungs_of(plan)[done:]))
         if plan.post_gate is not None:
-            passed = await run_gate(measuring, plan.post_gate) and passed
+            passed = await run_gate(measuring, plan.post_gate, "post") and passed
         return passed
 
     async def _in_order(self, rungs: tuple[Rung, ...]) -> bool:
@@ -137,7 +137,7 @@ class Ladder:
             max_tokens=plan.max_tokens,
             limit_tokens=self._limit,
             reasoning_effort=plan.reasoning_effort,
-            nonce=measuring.session.nonce(rung.number),
+            nonce=measuring.nonce(f"rung-{rung.number}"),
             needle_depth=rung.needle_depth,
             deadlines=Deadlines(first_token_s=patience),
         )

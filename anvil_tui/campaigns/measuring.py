@@ -23,7 +23,7 @@ from anvil_tui.evidence.run_metrics import run_metrics
 from anvil_tui.records.artifact import Check, Counters, RunArtifact
 from anvil_tui.records.events import LoadFailed, RunFinished, RunInterrupted, RunSkipped, RunStarted
 from anvil_tui.records.live import LiveRun
-from anvil_tui.records.plan import CapacityPlan
+from anvil_tui.records.plan import CapacityPlan, PlannedLoad
 from anvil_tui.records.probe import ProbeLine, ProbeObserved, ProbeProgress, ProbeRunning, Target
 from anvil_tui.records.vram import ReserveVerdict
 
@@ -64,8 +64,11 @@ class Kept:
 class Measuring:
     """The runs of one load. `number` goes on over all of them: a run's name is never used twice."""
 
-    def __init__(self, session: Session, load: Load, vram: VramWatch | None, number: int) -> None:
+    def __init__(
+        self, session: Session, load: Load, vram: VramWatch | None, number: int, planned: PlannedLoad | None = None
+    ) -> None:
         self.session = session
+        self.planned = planned
         self.load = load
         self.vram = vram
         self.number = number
@@ -76,6 +79,10 @@ class Measuring:
     def target(self) -> Target:
         settings = self.load.lane.profile.endpoint
         return Target(base_url=settings.base_url, model=settings.served_name, api_key_env=settings.api_key_env)
+
+    def nonce(self, place: str) -> str:
+        """The nonce of a request: the block and its place in the load decide it, not the arm."""
+        return self.session.nonce(place if self.planned is None else f"block-{self.planned.block}/{place}")
 
     def next_run(self) -> str:
         """The name of the run that comes next."""
@@ -152,6 +159,8 @@ class Measuring:
             counters_before=came.capacity.counters_before if came.capacity else before,
             counters_after=came.capacity.counters_after if came.capacity else after,
             interrupted=bool(cut_short),
+            arm=self.planned.arm if self.planned else None,
+            block=self.planned.block if self.planned else None,
             margin_tokens=planned.margin_tokens,
             wall_clock_ms=came.capacity.wall_clock_ms if came.capacity else None,
             warmup=came.warmup,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import hashlib
 import os
 import platform
@@ -18,23 +17,15 @@ import sys
 from pathlib import Path
 
 from anvil_tui import __version__, exit_codes
-from anvil_tui.campaigns import closeout, sealing
-from anvil_tui.campaigns.capacity import run_capacity
+from anvil_tui.campaigns import sealing
 from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.gate import run_gate
 from anvil_tui.campaigns.interrupts import Interrupt
 from anvil_tui.campaigns.journal import Journal, read_journal
-from anvil_tui.campaigns.ladder import Ladder
-from anvil_tui.campaigns.load import Load, take_load, watch_load
-from anvil_tui.campaigns.measuring import Measuring
-from anvil_tui.campaigns.recovery import recover, runs_before
+from anvil_tui.campaigns.recovery import recover
 from anvil_tui.campaigns.session import Session
-from anvil_tui.campaigns.vram import VramWatch
+from anvil_tui.campaigns.single import run_single
 from anvil_tui.clock import ProcessIdentity
-from anvil_tui.errors import AnvilError, CannotRun
-from anvil_tui.files import Lock
-from anvil_tui.lanes import locks
-from anvil_tui.lanes.profile import Lane, find_lane
+from anvil_tui.errors import AnvilError
 from anvil_tui.locations import Locations
 from anvil_tui.records.events import (
     CampaignPlanned,
@@ -43,7 +34,6 @@ from anvil_tui.records.events import (
     RunnerEnded,
     RunnerStarted,
 )
-from anvil_tui.records.plan import CampaignPlan
 
 
 def main() -> int:
@@ -122,71 +112,13 @@ def _begin(session: Session, earlier: list[Event]) -> None:
 
 async def _campaign(session: Session, earlier: list[Event]) -> tuple[Ending, str, int]:
     """Do what the plan says. Returns how it ended, in a word, a sentence and an exit code."""
-    plan = session.plan
-    lane = find_lane(str(session.folder.lane_profile(plan.lanes[0])), session.locations)
-    measuring = Lock.take(locks.measuring_lock(lane), plan.campaign_id)
-    if measuring is None:
-        return "failed", f"another campaign measures {lane.name}", exit_codes.BAD_INPUT
-    vram: VramWatch | None = None
-    load: Load | None = None
-    startup_bytes: int | None = None
     try:
-        vram = await VramWatch.start(session, lane)
-        load = await take_load(session, lane, vram, os.environ)
-        startup_bytes = _log_size(load) if load.log_from == 0 else None
-        return await _measure(session, plan, lane, load, vram, earlier)
+        return await run_single(session, earlier)
     except Interrupt as interrupt:
-        failed = interrupt.kind == "lane_died"
-        return "failed" if failed else "stopped", str(interrupt), exit_codes.CHECK_FAILED
+        ending: Ending = "failed" if interrupt.kind == "lane_died" else "stopped"
+        return ending, str(interrupt), exit_codes.CHECK_FAILED
     except AnvilError as refused:
         return "failed", str(refused), refused.exit_code
-    finally:
-        session.step = "closing"
-        if load is not None:
-            await asyncio.to_thread(closeout.copy_logs, session, load, startup_bytes)
-            await load.endpoint.__aexit__()
-        if vram is not None:
-            await vram.stop()
-        measuring.release()
-
-
-async def _measure(
-    session: Session, plan: CampaignPlan, lane: Lane, load: Load, vram: VramWatch | None, earlier: list[Event]
-) -> tuple[Ending, str, int]:
-    """The part of the campaign that its kind decides."""
-    if plan.kind == "startup":
-        return "complete", startup_words(load), exit_codes.GOOD
-    before = runs_before(earlier)
-    measuring = Measuring(session, load, vram, number=len(before))
-    watching = asyncio.create_task(watch_load(session, load))
-    try:
-        await measuring.prober.start()
-        if plan.ladder is not None:
-            done = sum(run.what == "rung" for run in before)
-            passed = await Ladder(measuring, plan.ladder).climb(done) and all(run.passed for run in before)
-        elif plan.capacity is not None:
-            earlier_runs = [run.passed for run in before if run.what == "capacity"]
-            passed = await run_capacity(measuring, plan.capacity, earlier_runs)
-        elif plan.gate is not None:
-            passed = await run_gate(measuring, plan.gate)
-        else:
-            raise CannotRun(f"{plan.kind}: this version runs no such campaign")
-    finally:
-        await measuring.prober.end()
-        watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watching
-    words = f"{plan.kind} on {lane.name} is done: " + ("all passed" if passed else "not all passed")
-    return "complete", words, exit_codes.GOOD if passed else exit_codes.CHECK_FAILED
-
-
-def startup_words(load: Load) -> str:
-    """The sentence about a lane that came up."""
-    ready = load.folder.ready()
-    seconds = ready.startup_seconds if ready is not None else None
-    how = "is up" if seconds is None else f"came up in {seconds:.1f} s"
-    length = load.answer.max_model_len
-    return f"{load.lane.name} {how}" + (f" with max_model_len {length:,}" if length is not None else "")
 
 
 def _let_go_of_runner_log() -> None:
@@ -195,11 +127,6 @@ def _let_go_of_runner_log() -> None:
     for fd in (1, 2):
         os.dup2(nowhere, fd)
     os.close(nowhere)
-
-
-def _log_size(load: Load) -> int | None:
-    path = load.folder.log
-    return path.stat().st_size if path is not None and path.exists() else None
 
 
 if __name__ == "__main__":

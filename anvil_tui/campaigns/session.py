@@ -56,9 +56,9 @@ class Session:
         self.alarm = alarm.words
         self.event(alarm)
 
-    def nonce(self, number: int) -> str:
-        """The nonce of request `number`: the same sequence for every lane of this campaign."""
-        return hmac.new(bytes.fromhex(self.plan.nonce_seed), str(number).encode(), hashlib.sha256).hexdigest()[:32]
+    def nonce(self, place: str) -> str:
+        """The nonce of the request at this place of the plan: the same in both arms, never twice within a load."""
+        return hmac.new(bytes.fromhex(self.plan.nonce_seed), place.encode(), hashlib.sha256).hexdigest()[:32]
 
     def write_artifact(self, path: str, record: Struct) -> tuple[str, int]:
         """Write a file of the campaign that must not exist yet; returns its SHA-256 and size."""

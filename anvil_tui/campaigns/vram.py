@@ -76,8 +76,8 @@ class VramWatch:
         source = lane.profile.gpus.source
         if source == "none":
             return None
-        path = session.folder.path / "vram" / f"{lane.name}.jsonl"
-        watch = cls(session, lane, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
+        samples = session.folder.samples
+        watch = cls(session, lane, os.open(samples, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
         watch._child = sampler_of(lane, session.locations, MEASURING_HZ, watch._take)
         if not lane.rehearsal and spill_applies():
             watch._spill = SpillWatch()

@@ -68,6 +68,9 @@ class RunArtifact(Struct, frozen=True, kw_only=True):
     counters_before: Counters | None
     counters_after: Counters | None
     interrupted: bool = False
+    arm: Literal["baseline", "candidate"] | None = None
+    """The arm and block of a paired campaign."""
+    block: int | None = None
     margin_tokens: int | None = None
     wall_clock_ms: float | None = None
     """First scored request sent to last one ended, of a capacity run."""

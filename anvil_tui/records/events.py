@@ -83,6 +83,26 @@ class SamplerFailed(Event, frozen=True, kw_only=True):
     hint: str = ""
 
 
+class WatchHashed(Event, frozen=True, kw_only=True):
+    """A watched file or URL before the first load or after the last; null could not be read, and `words` says why."""
+
+    phase: Literal["before", "after"]
+    means: str
+    target: str
+    sha256: str | None
+    words: str = ""
+
+
+class BlockLoadBegun(Event, frozen=True, kw_only=True):
+    """The next load of a paired campaign: which block, which arm. A block is one load of each arm."""
+
+    number: int
+    block: int
+    arm: Literal["baseline", "candidate"]
+    lane: str
+    replay: bool
+
+
 class LoadStarted(Event, frozen=True, kw_only=True):
     """A lane was launched by this campaign."""
 
@@ -205,6 +225,59 @@ class Answered(Event, frozen=True, kw_only=True):
 
     request: str
     words: str
+
+
+class LoadStopped(Event, frozen=True, kw_only=True):
+    """A lane was stopped by its campaign, to make room for the next one."""
+
+    lane: str
+    load_id: str
+    gone: bool
+
+
+class MemoryReturned(Event, frozen=True, kw_only=True):
+    """Whether the GPUs got back to what they had free before the first load."""
+
+    returned: bool
+    words: str
+
+
+class BlockLoadEnded(Event, frozen=True, kw_only=True):
+    """A load of a paired campaign is over. `whole` says that everything planned for it was done."""
+
+    number: int
+    block: int
+    arm: Literal["baseline", "candidate"]
+    load_id: str | None
+    whole: bool
+    health: str
+    """How the endpoint answered at the end."""
+    shared_memory_reclaimable_bytes: int | None
+    words: str
+
+
+class BlockInterrupted(Event, frozen=True, kw_only=True):
+    """A block whose load was cut short: it is kept, not counted, and redone whole."""
+
+    block: int
+    words: str
+
+
+class Validated(Event, frozen=True, kw_only=True):
+    """A command that the campaign file names was run at closeout; its output is kept."""
+
+    name: str
+    exit_code: int | None
+    path: str
+    sha256: str
+
+
+class DocumentWritten(Event, frozen=True, kw_only=True):
+    """A result document was written from the artifacts."""
+
+    path: str
+    sha256: str
+    schema: str
 
 
 class LogCopied(Event, frozen=True, kw_only=True):

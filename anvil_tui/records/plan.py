@@ -64,6 +64,16 @@ class CapacityPlan(Struct, frozen=True, kw_only=True):
     arrivals_per_s: Annotated[float, Meta(gt=0)] | None = None
 
 
+class PlannedLoad(Struct, frozen=True, kw_only=True):
+    """One load of one arm. `number` counts from 0, `block` from 1; a replay belongs to the block that it brackets."""
+
+    number: int
+    block: int
+    arm: Literal["baseline", "candidate"]
+    lane: str
+    replay: bool = False
+
+
 class CampaignPlan(Struct, frozen=True, kw_only=True):
     """One operator action from start to seal. `plan.json`; its SHA-256 stands in the journal."""
 
@@ -79,6 +89,10 @@ class CampaignPlan(Struct, frozen=True, kw_only=True):
     gate: GatePlan | None = None
     capacity: CapacityPlan | None = None
     ladder: LadderPlan | None = None
+    loads: tuple[PlannedLoad, ...] = ()
+    """Of a paired campaign, in order; what runs on each stands in `campaign.toml`."""
+    campaign_sha256: str | None = None
+    """Hash of `campaign.toml` as it was loaded."""
     seal: bool = False
     """Seal and sign at the end, with an agent or a key that needs no passphrase."""
     lane_sha256: dict[str, str] = {}
