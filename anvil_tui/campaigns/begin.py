@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from anvil_tui import __version__, clock
+from anvil_tui.campaigns import control
 from anvil_tui.campaigns.folder import CampaignFolder
 from anvil_tui.campaigns.journal import take_lock
 from anvil_tui.errors import CannotRun
@@ -70,6 +71,9 @@ def start_runner(folder: CampaignFolder, locations: Locations) -> subprocess.Pop
         raise CannotRun(f"{folder.id} is sealed; nothing is ever added to it but signatures")
     lock = take_lock(folder.journal)
     try:
+        # What was asked of a runner that died unheard is not meant for the next one.
+        for taken in control.take(folder.inbox):
+            taken.path.unlink(missing_ok=True)
         log = os.open(folder.runner_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             return subprocess.Popen(

@@ -9,9 +9,9 @@ from typing import Any, Literal
 InterruptKind = Literal["stop_now", "skip_rung", "lane_died", "disk_full"]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Interrupt(Exception):
-    """Why a step was cut short, as a sentence for the operator."""
+    """Why a step was cut short, as a sentence for the operator. Not frozen: raising sets its traceback."""
 
     kind: InterruptKind
     words: str
