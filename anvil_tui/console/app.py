@@ -20,6 +20,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from anvil_tui import clock, exit_codes
+from anvil_tui.campaigns import hold
 from anvil_tui.console.acts import Acts
 from anvil_tui.console.keys import KEYS
 from anvil_tui.console.messages import ActDone, TerminalLost
@@ -73,6 +74,12 @@ class ConsoleApp(App[None]):
                 loop.add_signal_handler(number, self.end_by, number)
         for source in self._sources:
             source.start()
+        if hold.applies():
+            self.acts.start("hold the WSL distro open", hold.start, self._tell_hold)
+
+    def _tell_hold(self, done: ActDone) -> None:
+        if done.error is not None:
+            self._live.note(done.error, "warn")
 
     def on_unmount(self) -> None:
         for source in self._sources:
@@ -101,15 +108,6 @@ class ConsoleApp(App[None]):
     def time(self) -> str:
         """Time of day for the top bar."""
         return datetime.now().strftime("%H:%M:%S")
-
-    def hold_words(self) -> str:
-        """What the quit dialog says of a WSL distro that may stop under a run."""
-        if "WSL_DISTRO_NAME" not in os.environ:
-            return ""
-        return (
-            "WSL hold: not verified. WSL may stop the distro when its last window closes; "
-            "[general] instanceIdleTimeout=-1 in .wslconfig keeps it."
-        )
 
     def save_picture(self) -> None:
         """Write the screen as SVG into the state folder, in a thread."""
@@ -205,10 +203,13 @@ def run_console(locations: Locations) -> int:
         sys.stderr.write(f"anvil-tui: {_NO_TERMINAL}\n")
         return exit_codes.BAD_INPUT
     app = ConsoleApp(locations)
+    lock = hold.console_lock() if hold.applies() else None
     watch = threading.Thread(target=_watch_terminal, args=(app, sys.stdin.fileno()), name="terminal", daemon=True)
     watch.start()
     app.run()
     app.join_sources()
+    if lock is not None:
+        lock.release()
     if app._exception is not None:
         where = f"its traceback is in {app.crash_report}" if app.crash_report else "its traceback could not be written"
         kind = type(app._exception).__name__

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.screen import Screen
 
 from anvil_tui import clock
-from anvil_tui.campaigns import control
+from anvil_tui.campaigns import control, hold
 from anvil_tui.console import acts
 from anvil_tui.console.messages import ActDone, Done
 from anvil_tui.console.screens.confirm import Answer, ConfirmScreen
@@ -69,36 +69,35 @@ class OperatorScreen(Screen[None]):
 
     def action_leave(self) -> None:
         """Quit. A run is left alone unless the operator says otherwise."""
-        running, busy = self.desk.running, self.console_app.acts.open
-        if running is None and not busy:
+        if self.desk.running is None and not self.console_app.acts.open:
             self.app.exit(return_code=0)
             return
+        self.console_app.acts.start("look at the hold", hold.words, self._ask_leave)
+
+    def _ask_leave(self, done: ActDone) -> None:
+        running, busy = self.desk.running, self.console_app.acts.open
         lines = []
         if running is not None:
-            kind = running.view.kind or "campaign"
-            where = f"The {kind} on {outside(running.lane, 64)} goes on without this screen"
+            where = f"The {running.view.kind or 'campaign'} on {outside(running.lane, 64)} goes on without this screen"
             lines.append(Content(f"{where}; started again, the console finds it."))
-            if words := self.console_app.hold_words():
-                lines.append(Content.styled(words, "$text-warning"))
+        if words := done.error or done.value:
+            lines.append(Content.styled(outside(words), "$text-warning"))
         if busy:
             lines.append(Content.styled(f"Not done yet: {', '.join(sorted(busy))}.", "$text-warning"))
-        answers = [
-            Answer("leave", "Leave it running" if running else "Leave", "y", "primary"),
-            Answer("cancel", "Cancel", "n"),
-        ]
+        label = "Leave it running" if running is not None else "Leave"
+        answers = [Answer("leave", label, "y", "primary"), Answer("cancel", "Cancel", "n")]
         if running is not None:
             answers.insert(1, Answer("stop", "Stop it and leave", "s", "error"))
         question = ConfirmScreen("Leave the console?", Content("\n").join(lines), tuple(answers), escape="cancel")
+        self.app.push_screen(question, lambda answer: self._leave(running, answer))
 
-        def leave(answer: str | None) -> None:
-            if answer == "leave":
-                self.app.exit(return_code=0)
-            elif answer == "stop" and running is not None:
-                self.note("asked the runner to stop; leaving when it is done")
-                self._ask_stop(running, "stop_now")
-                self._stop = replace(self._stop, campaign=running.folder.id, asked_us=clock.mono_us(), leave=True)
-
-        self.app.push_screen(question, leave)
+    def _leave(self, running: CampaignRow | None, answer: str | None) -> None:
+        if answer == "leave":
+            self.app.exit(return_code=0)
+        elif answer == "stop" and running is not None:
+            self.note("the runner is asked to stop; the console leaves when it has")
+            self._stop = StopAsked(leave=True)
+            self._ask_stop(running, "stop_now")
 
     # Keys: lanes and campaigns.
 

@@ -89,7 +89,7 @@ class GpuSource(Source):
         if wish.lane is None or wish.lane.profile.gpus.source == "none":
             return
         if wish.runner is not None:
-            self._tail = _SampleFile(wish.runner.path / "vram" / f"{wish.lane.name}.jsonl")
+            self._tail = _SampleFile(wish.runner.samples)
             return
         self._child = sampler_of(wish.lane, self._locations, IDLE_HZ, self._record.take)
         self._loop.run_until_complete(_started(self._child))
@@ -104,8 +104,9 @@ class GpuSource(Source):
             return GpuSnapshot()
         policy = wish.lane.profile.gpus
         if wish.runner is not None:
+            # A runner that hangs writes no live figures: its last sample is shown for what it is, stale.
             live = read_live(wish.runner)
-            sample = live.sample if live is not None else None
+            sample = live.sample if live is not None and live.sample is not None else self._record.last
         else:
             sample = self._child.latest if self._child is not None else None
         return GpuSnapshot(
@@ -159,13 +160,14 @@ class SampleRecord:
         self._gpus: tuple[Gpu, ...] = ()
         self._history: dict[str, deque[Bucket]] = {}
         self._worst: dict[str, tuple[int, str]] = {}
-        self._last_us = 0
+        self.last: VramSample | None = None
+        """The newest sample, as it came."""
         self.failed: SamplerFailed | None = None
 
     def begin(self) -> None:
         """Another source of samples: its worst point is its own; the GPUs and their history stay until it speaks."""
         self._worst = {}
-        self._last_us = 0
+        self.last = None
         self.failed = None
 
     def take(self, line: SamplerLine | SpillWitness) -> None:
@@ -198,10 +200,11 @@ class SampleRecord:
 
     def _sample(self, sample: VramSample) -> None:
         self.failed = None
-        if sample.mono_us > clock.mono_us() + _BOOT_STEP_US or sample.mono_us < self._last_us - _BOOT_STEP_US:
+        before_us = self.last.mono_us if self.last is not None else 0
+        if sample.mono_us > clock.mono_us() + _BOOT_STEP_US or sample.mono_us < before_us - _BOOT_STEP_US:
             self._history.clear()
             self._worst.clear()
-        self._last_us = sample.mono_us
+        self.last = sample
         second = sample.mono_us // 1_000_000
         for reading in sample.gpus:
             free = reading.free

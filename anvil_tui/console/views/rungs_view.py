@@ -13,6 +13,8 @@ from anvil_tui.records.live import LiveRun
 
 _COLUMNS = (("target", 8), ("actual", 9), ("TTFT ms", 9), ("prefill/s", 10), ("decode/s", 9))
 _RESERVE = 14
+STILL_SECONDS = 5.0
+"""An engine whose KV usage stands still for longer than this while it prefills may hang."""
 _STATES: dict[str, tuple[str, Level]] = {
     "passed": ("pass", "good"),
     "failed": ("FAIL", "bad"),
@@ -48,7 +50,8 @@ def rung_rows(shown: Shown, past: Sequence[Rung], now_us: int, width: int) -> tu
 
 
 def _row(run: RunView, shown: Shown, measured: Sequence[Rung], now_us: int, width: int) -> Content:
-    target = pad(count(run.target_tokens), _COLUMNS[0][1], right=True)
+    what = run.what if run.target_tokens is None else count(run.target_tokens)
+    target = pad(what, _COLUMNS[0][1], right=True)
     live = shown.live.run if shown.live is not None else None
     if run.state == "running":
         words = running_words(live, measured, now_us) if live is not None and live.run == run.run else "running"
@@ -95,10 +98,20 @@ def _why(figures: RunFigures) -> str:
 
 def running_words(live: LiveRun, measured: Sequence[Rung], now_us: int) -> str:
     """Phase, time so far and expected, tokens so far."""
-    elapsed = span((now_us - live.since_us) / 1e6)
     about = estimate_seconds(live.target_tokens, measured)
-    words = f"{live.phase}  {elapsed}" + (f" of about {span(about)}" if about is not None else "")
-    return words + (f"  {count(live.tokens)} tokens so far" if live.tokens else "")
+    words = [
+        live.phase if live.words is None else outside(live.words, 200),
+        span((now_us - live.since_us) / 1e6) + (f" of about {span(about)}" if about is not None else ""),
+    ]
+    if live.phase == "prefill" and live.prefill_pct is not None:
+        words.append(f"{live.prefill_pct:.0f} %")
+        words += [f"{rate(live.prefill_tok_s)} tok/s"] if live.prefill_tok_s is not None else []
+        words += [f"{span(live.left_s)} left"] if live.left_s is not None else []
+    if live.still_s is not None and live.still_s > STILL_SECONDS:
+        words.append(f"KV usage has not moved for {span(live.still_s)}")
+    if live.tokens:
+        words.append(f"{count(live.tokens)} tokens so far")
+    return "  ".join(words)
 
 
 def to_go(shown: Shown, past: Sequence[Rung], now_us: int) -> Content:
