@@ -17,8 +17,9 @@ ARGUMENTS = (
     r"\bmem_fraction_static['\"]?[=:] ?{mem_fraction_static}",
     r"(?<![\w])attention_backend['\"]?[=:] ?'{attention_backend:word}'",
     r"\bmoe_(?:runner_)?backend['\"]?[=:] ?'{moe_backend:word}'",
-    r"\bspeculative_algorithm['\"]?[=:] ?'{speculation_method:word}'",
-    r"\bspeculative_num_draft_tokens['\"]?[=:] ?{speculation_tokens}",
+    # The number has a default even where nothing is drafted.
+    r"\bspeculative_algorithm['\"]?[=:] ?'{speculation_method:word}'"
+    r"(?:.*?\bspeculative_num_draft_tokens['\"]?[=:] ?{speculation_tokens})?",
     r"\bcuda_graph_max_bs['\"]?[=:] ?{cuda_graph_cap}",
 )
 

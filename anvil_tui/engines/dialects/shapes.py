@@ -32,7 +32,7 @@ WORDS_LIMIT = 500
 
 Means = Literal["", "begin", "ready", "stopping", "ended"]
 
-NUMBER = r"-?(?:\d{1,3}(?:,\d{3}){1,5}|\d{1,18})(?:\.\d{1,12})?"
+NUMBER = r"-?(?:\d{1,3}(?:,\d{3}){1,5}|\d{1,18})(?:\.\d{1,20})?"
 """At most 18 digits, so that every whole number fits in 64 bits."""
 
 _KINDS = {
