@@ -236,7 +236,12 @@ def _site_faults(campaign: PlannedCampaign) -> Iterator[Fault]:
     for index, one in enumerate(file.validation):
         texts += [(f"validation[{index}].command[{place}]", text) for place, text in enumerate(one.command)]
         texts.append((f"validation[{index}].directory", one.directory))
-    broken = [fault for place, text in texts for fault in recipe.reference_faults(place, text, known)]
+    named = ", ".join(sorted(known)) or "none is there yet"
+    broken = [
+        Fault(fault.place, fault.found, f"values of [site] in machine.toml: {named}", fault.nearest)
+        for place, text in texts
+        for fault in recipe.reference_faults(place, text, known)
+    ]
     yield from broken
     wrong = {fault.place for fault in broken}
     for place, text in texts:
