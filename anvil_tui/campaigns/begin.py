@@ -6,6 +6,7 @@ import os
 import secrets
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -14,11 +15,12 @@ from anvil_tui import __version__, clock
 from anvil_tui.campaigns import control
 from anvil_tui.campaigns.folder import CampaignFolder
 from anvil_tui.campaigns.journal import take_lock
+from anvil_tui.campaigns.planned_campaign import PlannedCampaign
 from anvil_tui.errors import CannotRun
 from anvil_tui.files import write_new
 from anvil_tui.lanes.profile import Lane
 from anvil_tui.locations import Locations
-from anvil_tui.records.plan import CampaignKind, CampaignPlan, CapacityPlan, GatePlan, LadderPlan
+from anvil_tui.records.plan import CampaignKind, CampaignPlan, CapacityPlan, GatePlan, LadderPlan, PlannedLoad
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,44 @@ def begin(
         tool_version=__version__,
     )
     write_new(folder.lane_profile(lane.name), lane.raw)
+    write_new(folder.path / "plan.json", msgspec.json.format(msgspec.json.encode(plan)) + b"\n")
+    return Begun(folder, start_runner(folder, locations))
+
+
+def begin_paired(
+    locations: Locations, campaign: PlannedCampaign, accepted: Mapping[str, str], *, seal: bool = False
+) -> Begun:
+    """Write a paired campaign's folder and start its runner. The order of loads is fixed here, before the first one."""
+    folder = CampaignFolder.create(locations.campaigns, "paired", campaign.name)
+    lanes = {lane.name: lane for lane in campaign.lanes.values()}
+    plan = CampaignPlan(
+        campaign_id=folder.id,
+        kind="paired",
+        lanes=tuple(lanes),
+        up=True,
+        rehearsal=campaign.rehearsal,
+        nonce_seed=secrets.token_hex(16),
+        loads=tuple(
+            PlannedLoad(
+                number=one.number,
+                block=one.block,
+                arm=one.arm,
+                lane=campaign.lanes[one.arm].name,
+                replay=one.replay,
+            )
+            for one in campaign.loads
+        ),
+        campaign_sha256=campaign.sha256,
+        accepted_differences=dict(accepted),
+        base_directory=str(campaign.path.parent),
+        seal=seal,
+        lane_sha256={name: lane.sha256 for name, lane in lanes.items()},
+        created_at=clock.utc_now(),
+        tool_version=__version__,
+    )
+    for name, lane in lanes.items():
+        write_new(folder.lane_profile(name), lane.raw)
+    write_new(folder.path / "campaign.toml", campaign.raw)
     write_new(folder.path / "plan.json", msgspec.json.format(msgspec.json.encode(plan)) + b"\n")
     return Begun(folder, start_runner(folder, locations))
 

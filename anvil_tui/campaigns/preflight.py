@@ -8,6 +8,7 @@ import os
 from anvil_tui.campaigns.capacity import check_context
 from anvil_tui.campaigns.ladder import check_targets
 from anvil_tui.campaigns.load import endpoint_of
+from anvil_tui.campaigns.planned_campaign import PlannedCampaign
 from anvil_tui.errors import CannotRun
 from anvil_tui.files import Lock
 from anvil_tui.lanes import launch, locks, readiness
@@ -47,6 +48,23 @@ def check_measuring(lane: Lane, plan: LadderPlan | CapacityPlan | GatePlan, loca
     if living is None:
         launch.check(lane, os.environ)
     _check_fits(lane, lane.profile.recipe.max_model_len, plan, "the recipe's")
+
+
+def check_paired(campaign: PlannedCampaign, locations: Locations) -> None:
+    """Whether every lane of a paired campaign can be started in turn. Raises BadInput and CannotRun."""
+    for lane in {lane.name: lane for lane in campaign.lanes.values()}.values():
+        _check_free(lane)
+        if isinstance(lane.profile.launch, AttachLaunch):
+            raise CannotRun(f"{lane.name} is attached: a paired campaign starts and stops its lanes itself")
+        living = living_load(locations.lanes, lane.name)
+        if living is not None:
+            raise CannotRun(
+                f"{lane.name} is up (load {living.load_id}); every load is started anew: `anvil-tui down {lane.name}`"
+            )
+        launch.check(lane, os.environ)
+        for plan in (campaign.file.ladder, campaign.file.capacity):
+            if plan is not None:
+                _check_fits(lane, lane.profile.recipe.max_model_len, plan, "the recipe's")
 
 
 def _check_fits(lane: Lane, length: int | None, plan: LadderPlan | CapacityPlan | GatePlan, how: str) -> None:

@@ -19,6 +19,7 @@ from anvil_tui.campaigns.interrupts import Interrupt, Interrupts
 from anvil_tui.campaigns.journal import Journal
 from anvil_tui.files import write_atomic, write_new
 from anvil_tui.locations import Locations
+from anvil_tui.records.acceptance import ConditionState
 from anvil_tui.records.events import AlarmRaised, Answered, Asked, Event
 from anvil_tui.records.live import Live, LiveRun
 from anvil_tui.records.plan import CampaignPlan
@@ -47,6 +48,7 @@ class Session:
         self.alarm: str | None = None
         self.lane_phase: str | None = None
         self.log_lines: int | None = None
+        self.acceptance: tuple[ConditionState, ...] = ()
 
     def event(self, event: Event) -> None:
         """Journal one event; it is on disk when this returns."""
@@ -92,6 +94,7 @@ class Session:
                 alarm=self.alarm,
                 lane_phase=self.lane_phase,
                 log_lines=self.log_lines,
+                acceptance=self.acceptance,
             )
             write_atomic(self.folder.live, msgspec.json.encode(live), durable=False)
             await asyncio.sleep(1 / LIVE_HZ)

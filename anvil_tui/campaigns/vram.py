@@ -104,6 +104,26 @@ class VramWatch:
         """The GPUs of the lane."""
         return tuple(gpu.uuid for gpu in self._gpus)
 
+    def serve(self, lane: Lane) -> None:
+        """Judge the reserve by this lane's policy from now on: the GPUs are the same."""
+        self._lane = lane
+        self._policy = lane.profile.gpus
+        self._alarmed.clear()
+
+    def free_now(self) -> dict[str, int]:
+        """Free bytes of each of the lane's GPUs in the newest sample; a GPU without a figure is left out."""
+        newest = self._samples[-1].gpus if self._samples else ()
+        mine = set(self.uuids)
+        return {one.uuid: one.free for one in newest if one.uuid in mine and one.free is not None}
+
+    async def settled_free(self) -> dict[str, int]:
+        """Free bytes of each GPU once there is a sample; empty where none comes within three seconds."""
+        for _ in range(30):
+            if free := self.free_now():
+                return free
+            await asyncio.sleep(0.1)
+        return {}
+
     def mark_baseline(self) -> None:
         """Take the host's figures of now for those without the lane: it is about to start."""
         if self._spill is not None:

@@ -17,6 +17,9 @@ _EXIT_CODES = (
 )
 
 
+_ACCEPT = "accept a functional difference that the file does not declare, and say why"
+
+
 class _Parser(argparse.ArgumentParser):
     """argparse that says what is wrong in one line, as every other error is said."""
 
@@ -96,6 +99,15 @@ def build_parser() -> argparse.ArgumentParser:
     probe.add_argument("--reasoning-effort", choices=get_args(Effort), metavar="E", help=", ".join(get_args(Effort)))
     probe.add_argument("--api-key-env", metavar="NAME", help="the variable that holds the API key")
     probe.add_argument("--timeout", type=_seconds, default=900.0, metavar="S", help="seconds in all (default 900)")
+
+    verb("plans", "paired", "list the campaign files and whether each is valid here")
+    run = verb("run", "paired", "run a campaign file: its lanes in turn, measured the same way, then the documents")
+    run.add_argument("campaign", metavar="CAMPAIGN", help="a name that `plans` lists, or a path")
+    run.add_argument("--accept", type=_accepted, action="append", default=[], metavar="FIELD=WHY", help=_ACCEPT)
+    run.add_argument("--seal", action="store_true", help="seal and sign at the end, with an agent or an open key")
+    report = verb("report", "paired", "write the report of a campaign again")
+    report.add_argument("campaign", metavar="ID")
+    report.add_argument("--output", type=Path, metavar="FILE", help="write it there instead of into the campaign")
 
     verb("campaigns", "campaigns", "list the campaigns, the newest last")
     for name, help in (
@@ -201,6 +213,13 @@ def _checks(text: str) -> tuple[str, ...]:
         if check not in known:
             raise argparse.ArgumentTypeError(f"no check {check!r}; there are {', '.join(known)}")
     return checks
+
+
+def _accepted(text: str) -> tuple[str, str]:
+    field, separator, why = text.partition("=")
+    if not field or not separator or not why.strip():
+        raise argparse.ArgumentTypeError(f'{text!r}: FIELD=WHY, recipe.kv_cache_dtype="…" say')
+    return field, why.strip()
 
 
 def _rate(text: str) -> float:

@@ -2,7 +2,7 @@
 
 `python -m anvil_tui.lanes.holder FOLDER` reads `launch.json`, takes the locks it names (all or none), opens `lane.log`
 for append and starts the lane in a session of its own, with the lock descriptors inherited: the lane keeps its GPUs
-locked even when this process is killed. One JSON line on stdout says `started` or `refused`; then the holder only waits.
+locked even when this process is killed. One JSON line on stdout says `started` or `refused`; then it only waits.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from anvil_tui.records.acceptance import ConditionState
 from anvil_tui.records.vram import VramSample
 
 RequestPhase = Literal["sizing", "connecting", "prefill", "reasoning", "answer", "finishing"]
@@ -45,3 +46,5 @@ class Live(Struct, frozen=True, kw_only=True):
     alarm: str | None = None
     lane_phase: str | None = None
     log_lines: int | None = None
+    acceptance: tuple[ConditionState, ...] = ()
+    """How the conditions of a paired campaign stand."""

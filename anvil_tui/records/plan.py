@@ -93,6 +93,10 @@ class CampaignPlan(Struct, frozen=True, kw_only=True):
     """Of a paired campaign, in order; what runs on each stands in `campaign.toml`."""
     campaign_sha256: str | None = None
     """Hash of `campaign.toml` as it was loaded."""
+    accepted_differences: dict[str, str] = {}
+    """Functional differences that the operator named at the start, and why."""
+    base_directory: str | None = None
+    """Where relative paths of the campaign file start."""
     seal: bool = False
     """Seal and sign at the end, with an agent or a key that needs no passphrase."""
     lane_sha256: dict[str, str] = {}

@@ -76,6 +76,17 @@ def read_arms(groups: Sequence[tuple[str, Sequence[Path]]]) -> tuple[Arm, ...]:
     )
 
 
+def read_campaign_arms(folder: Path, arms: Sequence[tuple[str, frozenset[str]]]) -> tuple[Arm, ...]:
+    """The arms of one campaign folder, each the loads with these ids: also where both arms are the same lane.
+
+    Raises BadInput.
+    """
+    files = list(list_files([folder]))
+    labels = label_files(files)
+    named = [InputFile(one.path, one.root, labels[one.path]) for one in files]
+    return tuple(_arm(name, named, loads) for name, loads in arms)
+
+
 def list_files(paths: Iterable[Path]) -> Iterator[InputFile]:
     """The files to read, folders opened, each once and in the order of their paths. Raises BadInput."""
     seen: set[Path] = set()
@@ -133,7 +144,8 @@ def _refuse(constant: str) -> float:
     raise ValueError(f"{constant} is not a number")
 
 
-def _arm(name: str, files: Sequence[InputFile]) -> Arm:
+def _arm(name: str, files: Sequence[InputFile], loads: frozenset[str] | None = None) -> Arm:
+    """One arm from its files; `loads` limits it to what was measured on these loads."""
     parts = _Parts()
     journals: dict[Path, list[Event]] = {}
     samples: dict[Path, list[VramSample]] = {}
@@ -147,6 +159,10 @@ def _arm(name: str, files: Sequence[InputFile]) -> Arm:
             _read_file(one, parts)
     for root, events in journals.items():
         _add_journal(root, events, parts, files)
+    if loads is not None:
+        parts.artifacts = [(one, artifact) for one, artifact in parts.artifacts if artifact.lane.load_id in loads]
+        parts.starts = [(of, start) for of, start in parts.starts if start.load_id in loads]
+        parts.failures = [event for event in parts.failures if event.load_id in loads]
     lane = _lane_of(name, parts)
     artifacts = [(one, artifact) for one, artifact in parts.artifacts if lane is None or artifact.lane.lane == lane]
     for one, artifact in artifacts:

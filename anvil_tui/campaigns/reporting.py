@@ -1,0 +1,34 @@
+"""The report of a campaign, written again on request."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from anvil_tui.campaigns.folder import CampaignFolder
+from anvil_tui.campaigns.journal import Journal
+from anvil_tui.errors import CannotRun
+from anvil_tui.evidence.report.report import write_report
+from anvil_tui.files import write_atomic, write_new
+from anvil_tui.records.events import DocumentWritten
+
+
+def write(folder: CampaignFolder, output: Path | None) -> Path:
+    """Write `report.html`, or `report-2.html` … where one stands; with `output`, only there. Returns its path.
+
+    Raises CannotRun where the campaign is sealed or written and no `output` is named.
+    """
+    if output is not None:
+        write_atomic(output, write_report(folder.path), mode=0o644)
+        return output
+    if folder.closed:
+        raise CannotRun(f"{folder.id} is sealed; --output FILE writes its report elsewhere")
+    with Journal.take(folder.journal) as journal:
+        number, name = 1, "report.html"
+        while (folder.path / name).exists():
+            number += 1
+            name = f"report-{number}.html"
+        raw = write_report(folder.path)
+        write_new(folder.path / name, raw)
+        journal.append(DocumentWritten(path=name, sha256=hashlib.sha256(raw).hexdigest(), schema="text/html"))
+    return folder.path / name

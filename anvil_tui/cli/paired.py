@@ -1,0 +1,69 @@
+"""`plans`, `run`, `report`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from anvil_tui import exit_codes
+from anvil_tui.campaigns import preflight, reporting, sealing
+from anvil_tui.campaigns.begin import begin_paired
+from anvil_tui.campaigns.campaign_file import all_campaign_files, check_declared, find_campaign_file
+from anvil_tui.campaigns.folder import find_campaign
+from anvil_tui.cli.following import follow_campaign
+from anvil_tui.cli.output import Output, table
+from anvil_tui.errors import BadInput
+from anvil_tui.locations import Locations
+from anvil_tui.records.campaign_file import NamedDifference
+
+
+def plans(_: Namespace, locations: Locations, output: Output) -> int:
+    """List the campaign files and whether each is valid here."""
+    rows, documents = [], []
+    for name, found in all_campaign_files(locations).items():
+        if isinstance(found, BadInput):
+            faults = [str(fault) for fault in found.faults]
+            rows.append((name, "not valid here", "", faults[0]))
+            documents.append({"campaign": name, "valid": False, "file": found.source, "faults": faults})
+            continue
+        label = "REHEARSAL " if found.rehearsal else ""
+        order = f"{found.file.order or 'one arm'}, {len(found.loads)} loads"
+        rows.append((name, "valid", order, label + found.file.name))
+        documents.append(
+            {
+                "campaign": name,
+                "valid": True,
+                "file": str(found.path),
+                "shadows": str(found.shadows) if found.shadows else None,
+                "rehearsal": found.rehearsal,
+                "name": found.file.name,
+                "about": found.file.about,
+                "lanes": {arm: lane.name for arm, lane in found.lanes.items()},
+                "order": found.file.order,
+                "loads": len(found.loads),
+                "undeclared": [one.field for one in found.undeclared],
+            }
+        )
+    for line in table(("CAMPAIGN", "STATE", "ORDER", ""), rows):
+        output.line(line)
+    output.document("anvil-cli-plans/v1", {"campaigns": documents})
+    return exit_codes.GOOD
+
+
+def run(arguments: Namespace, locations: Locations, output: Output) -> int:
+    """Run a paired campaign: every load in its order, then the documents and the report."""
+    campaign = find_campaign_file(arguments.campaign, locations)
+    accepted = dict(arguments.accept)
+    check_declared(campaign, tuple(NamedDifference(field=field, why=why) for field, why in accepted.items()))
+    if arguments.seal:
+        sealing.choose_key(locations, unattended=True)
+    preflight.check_paired(campaign, locations)
+    return follow_campaign(begin_paired(locations, campaign, accepted, seal=arguments.seal), output)
+
+
+def report(arguments: Namespace, locations: Locations, output: Output) -> int:
+    """Write the report of a campaign: into its folder, or where it is sealed, to the file that --output names."""
+    folder = find_campaign(locations.campaigns, arguments.campaign)
+    path = reporting.write(folder, arguments.output)
+    output.line(str(path))
+    output.document("anvil-cli-report/v1", {"campaign_id": folder.id, "report": str(path)})
+    return exit_codes.GOOD
