@@ -105,6 +105,14 @@ class ConsoleApp(App[None]):
         for source in self._sources:
             source.poke()
 
+    def now_us(self) -> int:
+        """The monotonic clock that ages are told by."""
+        return clock.mono_us()
+
+    def now(self) -> str:
+        """The wall-clock stamp of a note."""
+        return clock.utc_now()
+
     def time(self) -> str:
         """Time of day for the top bar."""
         return datetime.now().strftime("%H:%M:%S")

@@ -17,7 +17,7 @@ from anvil_tui.records.live import Live
 from anvil_tui.records.load import Ready
 from anvil_tui.records.plan import CampaignPlan
 from anvil_tui.records.startup_report import StartupReport
-from anvil_tui.records.vram import Gpu, GpuReading, Verdict
+from anvil_tui.records.vram import Gpu, GpuReading, Policy, Verdict
 
 Level = Literal["info", "good", "warn", "bad"]
 
@@ -73,7 +73,7 @@ class RunFigures:
     output_tokens: int | None
     outcome: str
     reserve: Verdict | None
-    policy: str | None
+    policy: Policy | None
     checks: tuple[Check, ...]
     words: str
 
@@ -180,7 +180,7 @@ class GpuSnapshot:
     """Time between two samples as they reach the screen."""
     gpus: tuple[GpuNow, ...] = ()
     reserve_mib: int = 0
-    policy: str = "off"
+    policy: Policy = "off"
     rehearsal: bool = False
     failed: str | None = None
     hint: str = ""

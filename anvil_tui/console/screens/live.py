@@ -12,7 +12,6 @@ from textual.content import Content
 from textual.events import Resize
 from textual.widgets import Input, OptionList
 
-from anvil_tui import clock
 from anvil_tui.console.keys import KEYS, bindings
 from anvil_tui.console.messages import DeskRead, GpusRead, LogRead, SourceFailed
 from anvil_tui.console.screens.operator import OperatorScreen
@@ -158,7 +157,7 @@ class LiveScreen(OperatorScreen):
         """Paint all but the log's rows."""
         if not self.is_mounted or self.has_class("-too-small"):
             return
-        now_us = clock.mono_us()
+        now_us = self.console_app.now_us()
         desk, width = self.desk, self.size.width
         with self.app.batch_update():
             self.query_one("#top", Line).say(
@@ -237,7 +236,7 @@ class LiveScreen(OperatorScreen):
 
     def _ring_once(self) -> None:
         """One bell a crossing of the reserve; the word stays on the screen for as long as the cause lasts."""
-        alarm = top_view.worst(self.desk, self.gpus, clock.mono_us()).word.startswith("ALARM")
+        alarm = top_view.worst(self.desk, self.gpus, self.console_app.now_us()).word.startswith("ALARM")
         if alarm and not self._alarmed:
             self.app.bell()
         self._alarmed = alarm

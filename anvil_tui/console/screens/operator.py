@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, cast
 from textual.content import Content
 from textual.screen import Screen
 
-from anvil_tui import clock
 from anvil_tui.campaigns import control, hold
 from anvil_tui.console import acts
 from anvil_tui.console.messages import ActDone, Done
@@ -48,7 +47,7 @@ class OperatorScreen(Screen[None]):
 
     def note(self, words: str, level: Level = "info") -> None:
         """Tell the operator something that the console itself did or could not do."""
-        self.own_notes = [*self.own_notes[-_OWN_NOTES:], Note(clock.utc_now(), words, level)]
+        self.own_notes = [*self.own_notes[-_OWN_NOTES:], Note(self.console_app.now(), words, level)]
         self.paint_notes()
 
     def paint_notes(self) -> None:
@@ -103,7 +102,7 @@ class OperatorScreen(Screen[None]):
 
     def action_lanes(self) -> None:
         """Pick a lane: one that is down is started, another one is shown."""
-        now_us = clock.mono_us()
+        now_us = self.console_app.now_us()
         rows = history_view.lane_rows(self.desk.lanes, now_us)
         facts = {lane.name: history_view.lane_facts(lane) for lane in self.desk.lanes}
         at = self.desk.lane.name if self.desk.lane is not None else None
@@ -163,7 +162,9 @@ class OperatorScreen(Screen[None]):
             )
             return
         words = [
-            Content(f"{outside(lane.name, 64)}, load {lane.load_id}, {startup_view.lane_words(lane, clock.mono_us())}.")
+            Content(
+                f"{outside(lane.name, 64)}, load {lane.load_id}, {startup_view.lane_words(lane, self.console_app.now_us())}."
+            )
         ]
         running = self.desk.running
         if running is not None and running.lane == lane.name:
@@ -189,7 +190,7 @@ class OperatorScreen(Screen[None]):
             return
         if self._stop.campaign != row.folder.id:
             self._stop = StopAsked()
-        title, words, answers = stop_question(row, self._stop, clock.mono_us())
+        title, words, answers = stop_question(row, self._stop, self.console_app.now_us())
         self.app.push_screen(ConfirmScreen(title, words, answers), lambda answer: self._do_stop(row, answer))
 
     def _do_stop(self, row: CampaignRow, answer: str | None) -> None:
@@ -198,7 +199,7 @@ class OperatorScreen(Screen[None]):
                 self._ask_stop(row, answer)
             case "term" | "kill":
                 number = signal.SIGTERM if answer == "term" else signal.SIGKILL
-                self._stop = replace(self._stop, termed_us=clock.mono_us())
+                self._stop = replace(self._stop, termed_us=self.console_app.now_us())
                 self.console_app.acts.start(
                     f"{number.name} to the runner", acts.signal_runner(row.folder, number), self._told
                 )
@@ -208,7 +209,7 @@ class OperatorScreen(Screen[None]):
             if done.error is not None:
                 self.note(done.error, "bad")
                 return
-            self._stop = StopAsked(row.folder.id, done.value, clock.mono_us(), leave=self._stop.leave)
+            self._stop = StopAsked(row.folder.id, done.value, self.console_app.now_us(), leave=self._stop.leave)
 
         self.console_app.acts.start("ask the runner", acts.ask(row.folder, what), asked)
 
@@ -223,7 +224,7 @@ class OperatorScreen(Screen[None]):
             self._stop = StopAsked()
         elif stop.request in shown.asked and not stop.heard:
             self._stop = replace(stop, heard=True)
-        elif not stop.heard and not stop.told and stop.step(clock.mono_us()) == "term":
+        elif not stop.heard and not stop.told and stop.step(self.console_app.now_us()) == "term":
             self.note(f"the runner has not answered for {control.ANSWER_SECONDS:g} s: x offers SIGTERM", "bad")
             self._stop = replace(stop, told=True)
 

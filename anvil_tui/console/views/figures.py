@@ -87,7 +87,7 @@ def span(seconds: float | None) -> str:
 
 def clock_of(at: str | None) -> str:
     """The time of day of an RFC 3339 stamp."""
-    return at[11:19] if at is not None and len(at) >= 19 else DASH
+    return outside(at[11:19], 8) if at is not None and len(at) >= 19 else DASH
 
 
 VERDICTS: dict[Verdict, tuple[str, Level]] = {
