@@ -13,10 +13,12 @@ import msgspec
 from anvil_tui import clock
 from anvil_tui.clock import ProcessIdentity
 from anvil_tui.files import write_atomic
-from anvil_tui.records.load import Exited, Launched, Ready, Started, StopAsked
+from anvil_tui.records.load import Exited, Launched, Ready, Refused, Started, StopAsked
 from anvil_tui.records.startup_report import StartupReport
 
-R = TypeVar("R", Launched, Started, Exited, StopAsked, Ready, StartupReport)
+R = TypeVar("R", Launched, Refused, Started, Exited, StopAsked, Ready, StartupReport)
+
+_LAUNCH_SECONDS = 30.0
 
 LoadState = Literal["launching", "starting", "up", "attached", "stopped", "exited", "gone"]
 
@@ -51,6 +53,9 @@ class LaneFolder:
     def launched(self) -> Launched | None:
         return self._read("launch.json", Launched)
 
+    def refused(self) -> Refused | None:
+        return self._read("refused.json", Refused)
+
     def started(self) -> Started | None:
         return self._read("started.json", Started)
 
@@ -66,9 +71,14 @@ class LaneFolder:
     def report(self) -> StartupReport | None:
         return self._read("startup_report.json", StartupReport)
 
-    def write(self, record: Launched | Ready | StartupReport) -> None:
+    def write(self, record: Launched | Refused | Ready | StartupReport) -> None:
         """Write one record, atomically."""
-        name = {Launched: "launch.json", Ready: "ready.json", StartupReport: "startup_report.json"}[type(record)]
+        name = {
+            Launched: "launch.json",
+            Refused: "refused.json",
+            Ready: "ready.json",
+            StartupReport: "startup_report.json",
+        }[type(record)]
         write_atomic(self.path / name, msgspec.json.format(msgspec.json.encode(record)) + b"\n")
 
     def ask_stop(self) -> None:
@@ -88,7 +98,7 @@ class LaneFolder:
             return "attached"
         process = self.process()
         if process is None:
-            return "launching" if self.exited() is None and launched and launched.boot_id == clock.boot_id() else "gone"
+            return "launching" if launched is not None and self.refused() is None and _fresh(launched) else "gone"
         if process.alive():
             return "up" if self.ready() else "starting"
         if self.stop_asked():
@@ -106,6 +116,11 @@ class LaneFolder:
             return None
 
 
+def _fresh(launched: Launched) -> bool:
+    """Whether a launch was so short ago that its holder may still be about to start it."""
+    return launched.boot_id == clock.boot_id() and clock.mono_us() - launched.mono_us < _LAUNCH_SECONDS * 1e6
+
+
 def loads(lanes: Path, lane: str) -> list[LaneFolder]:
     """Every load of a lane, oldest first; none where it was never launched."""
     folder = lanes / lane
@@ -121,7 +136,9 @@ def living_load(lanes: Path, lane: str) -> LaneFolder | None:
 
 def exit_words(load: LaneFolder) -> str:
     """How a load ended, as a sentence for the operator."""
-    exited, asked = load.exited(), load.stop_asked()
+    exited, asked, refused = load.exited(), load.stop_asked(), load.refused()
+    if refused is not None:
+        return f"it could not start: {refused.words}"
     if exited is None:
         return "it is gone and its exit is unknown: its holder was killed"
     how = f"signal {exited.signal}" if exited.signal is not None else f"exit code {exited.code}"

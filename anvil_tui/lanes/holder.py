@@ -28,7 +28,7 @@ def main(folder: Path) -> int:
     for path in sorted(launched["locks"]):
         lock = Lock.take(Path(path), holder)
         if lock is None:
-            return _refuse(f"{Path(path).name} is held by {_holder_of(Path(path))}")
+            return _refuse(f"{Path(path).stem.replace('gpu-', '', 1)} is held by {_holder_of(Path(path))}")
         locks.append(lock)
     log = os.open(folder / "lane.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:

@@ -21,7 +21,7 @@ from anvil_tui.lanes.folder import LaneFolder
 from anvil_tui.lanes.profile import Lane
 from anvil_tui.locations import Locations
 from anvil_tui.records.lane import AttachLaunch, ProcessLaunch, RehearsalLaunch
-from anvil_tui.records.load import Launched
+from anvil_tui.records.load import Launched, Refused
 from anvil_tui.records.rehearsal import EngineConfig
 
 LOAD_MARK = "ANVIL_TUI_LOAD"
@@ -117,6 +117,7 @@ def start(folder: LaneFolder, environment: Mapping[str, str]) -> int:
     if "started" in said:
         return int(said["started"])
     holder.wait()
+    folder.write(Refused(words=said["refused"], at=clock.utc_now()))
     raise CannotRun(f"{folder.lane}: it cannot start: {said['refused']}")
 
 

@@ -32,6 +32,13 @@ class Launched(Struct, frozen=True, kw_only=True):
     """The lane's log: `lane.log` in this folder, or an attached lane's own file; null where there is none."""
 
 
+class Refused(Struct, frozen=True, kw_only=True):
+    """`refused.json`: nothing was started, and why."""
+
+    words: str
+    at: str
+
+
 class Started(Struct, frozen=True, kw_only=True):
     """`started.json`: the lane's process, written by the holder."""
 

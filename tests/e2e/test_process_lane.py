@@ -141,3 +141,13 @@ def _carries(pid: int, load_id: str) -> bool:
 
 def _state(pid: int) -> str:
     return until(lambda: Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0], 1)
+
+
+def test_a_lane_whose_gpus_are_taken_says_by_whom_and_is_not_up(bench: Bench) -> None:
+    one, other = bench.rehearsal("one"), bench.rehearsal("other", shipped="rehearsal-control")
+    bench.good("up", one)
+    refused = bench.run("up", other)
+    assert refused.returncode == 2
+    assert "GPU-rehearsal-0-0000-0000-0000-000000000000 is held by lane one" in refused.stdout
+    states = {lane["lane"]: lane["state"] for lane in bench.json("lanes")["lanes"]}
+    assert (states["one"], states["other"]) == ("up", "gone")
