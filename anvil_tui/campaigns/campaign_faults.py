@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from anvil_tui.campaigns.ladder import limit_tokens
 from anvil_tui.campaigns.planned_campaign import PlannedCampaign, arms_of, site_names
 from anvil_tui.errors import Fault, nearest
@@ -26,11 +24,6 @@ from anvil_tui.records.acceptance import (
 )
 from anvil_tui.records.campaign_file import CampaignFile, DeclaredInvariant
 from anvil_tui.records.plan import CapacityPlan, LadderPlan
-from anvil_tui.records.run_metrics import RunMetrics
-
-_METRICS = tuple(
-    field.name for field in msgspec.structs.fields(RunMetrics) if field.name not in ("requests", "completed", "failed")
-)
 
 
 def campaign_faults(campaign: PlannedCampaign) -> Iterator[Fault]:
@@ -53,6 +46,8 @@ def _arm_faults(campaign: PlannedCampaign) -> Iterator[Fault]:
         lane = campaign.lanes.get(role)
         if lane is None:
             continue
+        if lane.kind == "attach":
+            yield Fault(f"arms.{role}.lane", f"{lane.name!r} is run by someone else", "a lane that is started here")
         stated = recipe.stated(lane.profile.recipe)
         for field, wanted in recipe.stated(arm.recipe).items():
             if stated.get(field) != wanted:
@@ -146,6 +141,15 @@ def _probe_faults(campaign: PlannedCampaign) -> Iterator[Fault]:
         yield Fault("gate_arms", "an empty list", "baseline, candidate, or both")
     if file.arms.baseline is None and file.gate_arms == ("baseline",):
         yield Fault("gate_arms", "baseline", "candidate: there is no baseline")
+    for place, gate in (("gate", file.gate), ("post_gate", file.post_gate)):
+        if gate is not None and "needle" in gate.checks and gate.needle_tokens is None:
+            yield Fault(
+                f"{place}.needle_tokens", "missing", "the length of the prompt that the check `needle` hides in"
+            )
+    if file.capacity is not None and file.capacity.prefix == "shared":
+        shared, context = file.capacity.shared_prefix_tokens, file.capacity.context_tokens
+        if not 0 < shared < context:
+            yield Fault("capacity.shared_prefix_tokens", str(shared), f"from 1 to {context - 1:,}: prefix is shared")
     if file.ladder is not None:
         if not file.ladder.targets:
             yield Fault("ladder.targets", "an empty list", "prompt tokens, one rung each")
@@ -213,9 +217,9 @@ def _condition_faults(place: str, condition: Condition, campaign: PlannedCampaig
         case NoPromotionChange() if not any(one.means == "promotion" for one in file.watch):
             yield Fault(place, "no_promotion_change", "a [[watch]] with means = 'promotion'")
         case MetricLimit():
-            if condition.metric not in _METRICS:
-                close = nearest(condition.metric, _METRICS)
-                yield Fault(f"{place}.metric", repr(condition.metric), ", ".join(_METRICS), close)
+            if condition.metric not in HIGHER_IS_BETTER:
+                close = nearest(condition.metric, HIGHER_IS_BETTER)
+                yield Fault(f"{place}.metric", repr(condition.metric), ", ".join(HIGHER_IS_BETTER), close)
             if condition.at_least is None and condition.at_most is None:
                 yield Fault(place, "no limit", "at_least, at_most, or both")
             if file.capacity is None:

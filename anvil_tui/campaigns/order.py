@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 from anvil_tui.records.acceptance import ArmRole
 from anvil_tui.records.campaign_file import LoadOrder
+from anvil_tui.records.plan import PlannedLoad
 
 
-@dataclass(frozen=True)
-class PlannedLoad:
-    """One load of one arm. `number` counts loads from 0, `block` from 1; a replay belongs to the block it brackets."""
-
-    number: int
-    block: int
-    arm: ArmRole
-    replay: bool = False
-
-    @property
-    def letter(self) -> str:
-        """A for the baseline, B for the candidate, A' for a replay of the baseline."""
-        return {"baseline": "A", "candidate": "B"}[self.arm] + ("'" if self.replay else "")
-
-
-def loads_in_order(order: LoadOrder | None, blocks: int, seed: int | None = None) -> tuple[PlannedLoad, ...]:
-    """The loads of `blocks` blocks. Without an order there is one arm: a block is one load of the candidate.
+def loads_in_order(
+    order: LoadOrder | None, blocks: int, lanes: Mapping[ArmRole, str], seed: int | None = None
+) -> tuple[PlannedLoad, ...]:
+    """The loads of `blocks` blocks, the lane of each arm by its name. Without an order a block is one of the candidate.
 
     AB repeats baseline, candidate. ABA loads the baseline again after the candidate (bracketed replay). ABBA turns
     every second block round, so that a steady drift cancels over two of them. `random` draws by `seed` which block of
@@ -34,8 +21,15 @@ def loads_in_order(order: LoadOrder | None, blocks: int, seed: int | None = None
     drawn alone). The draw is the lowest bit of the first byte of SHA-256 of "<seed>:<pair>", in ASCII, pairs counted
     from 0: the same on every machine and Python version. Raises ValueError for random order without a seed.
     """
-    planned = enumerate(_loads(order, blocks, seed))
-    return tuple(PlannedLoad(number, block, arm, replay) for number, (block, arm, replay) in planned)
+    return tuple(
+        PlannedLoad(number=number, block=block, arm=arm, lane=lanes[arm], replay=replay)
+        for number, (block, arm, replay) in enumerate(_loads(order, blocks, seed))
+    )
+
+
+def letter(load: PlannedLoad) -> str:
+    """A for the baseline, B for the candidate, A' for a replay of the baseline."""
+    return ("A" if load.arm == "baseline" else "B") + ("'" if load.replay else "")
 
 
 def _loads(order: LoadOrder | None, blocks: int, seed: int | None) -> Iterator[tuple[int, ArmRole, bool]]:

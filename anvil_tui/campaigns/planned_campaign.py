@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from anvil_tui.campaigns.order import PlannedLoad, loads_in_order
+from anvil_tui.campaigns.order import loads_in_order
 from anvil_tui.evidence.arms.differences import Difference
 from anvil_tui.lanes import recipe
 from anvil_tui.lanes.difference import LaneDifference, covers
 from anvil_tui.lanes.profile import Lane
 from anvil_tui.records.acceptance import ArmRole
 from anvil_tui.records.campaign_file import CampaignArm, CampaignFile
+from anvil_tui.records.plan import PlannedLoad
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,9 @@ class PlannedCampaign:
 
     @property
     def loads(self) -> tuple[PlannedLoad, ...]:
-        return loads_in_order(self.file.order, self.file.blocks, self.file.seed)
+        """Every load in its order: the same for the same file."""
+        names = {role: lane.name for role, lane in self.lanes.items()}
+        return loads_in_order(self.file.order, self.file.blocks, names, self.file.seed)
 
     @property
     def undeclared(self) -> tuple[Difference, ...]:

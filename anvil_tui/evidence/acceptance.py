@@ -40,11 +40,10 @@ def judge_conditions(conditions: Iterable[Condition], facts: AcceptanceFacts) ->
     What must hold on every load or run is met by all that came so far and not met from the first that fails. What must
     be reached once is not met only when nothing more comes. A fact that never became known meets and fails nothing.
     """
-    return tuple(judge_condition(one, facts) for one in conditions)
+    return tuple(_state(one, facts) for one in conditions)
 
 
-def judge_condition(condition: Condition, facts: AcceptanceFacts) -> ConditionState:
-    """How one condition stands by what is known so far."""
+def _state(condition: Condition, facts: AcceptanceFacts) -> ConditionState:
     judged = _judge(condition, facts)
     state: Literal["met", "not met", "not yet known"]
     state = "not yet known" if judged.met is None else "met" if judged.met else "not met"
