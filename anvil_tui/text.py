@@ -36,19 +36,19 @@ def sanitise(raw: bytes | str, limit: int = DISPLAY_LIMIT) -> str:
     return f"{text}… (+{cut:,} characters)" if cut else text
 
 
-# Each rule keeps group 1 and hides what follows it.
+# Each rule keeps group 1 and hides what follows it. Every repetition before a secret is bounded: logs may be hostile.
 _SECRETS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
     ("hugging-face-token", re.compile(rb"()\bhf_[A-Za-z0-9]{16,}")),
     ("api-key", re.compile(rb"()\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}")),
     ("github-token", re.compile(rb"()\bgh[pousr]_[A-Za-z0-9]{20,}")),
     ("aws-key", re.compile(rb"()\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")),
     ("bearer", re.compile(rb"((?i:bearer)[ =:]+)[A-Za-z0-9._~+/-]{8,}=*")),
-    ("url-password", re.compile(rb"(\b[a-z][a-z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?=@)")),
+    ("url-password", re.compile(rb"(\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@]{0,256}:)[^\s/@]{1,256}(?=@)")),
     (
         "named-secret",
         re.compile(
-            rb"((?i:[A-Za-z0-9_-]*(?:api[_-]?key|secret|passw(?:or)?d|passphrase|access[_-]?token|auth[_-]?token|_token))"
-            rb"[\"']?\s*[=:]\s*[\"']?)(?!None\b|null\b|True\b|False\b)[^\s\"',}\])]{6,}"
+            rb"((?i:api[_-]?key|secret|passw(?:or)?d|passphrase|access[_-]?token|auth[_-]?token|_token)"
+            rb"[\"']?[ \t]{0,8}[=:][ \t]{0,8}[\"']?)(?!None\b|null\b|True\b|False\b)[^\s\"',}\])]{6,}"
         ),
     ),
 )

@@ -28,7 +28,7 @@ def read_log(arguments: Namespace, _: Locations, output: Output) -> int:
         raise BadInput(str(path), Fault("file", error.strerror or str(error), "a readable log file")) from None
     log.finish()
     report = log.report()
-    if report.engine == "unknown":
+    if report.engine == "unknown" or _says_nothing(report):
         raise BadInput(
             str(path), Fault("log", "no engine's start-up log", "a log of vLLM, SGLang, llama.cpp or TensorRT-LLM")
         )
@@ -47,6 +47,12 @@ def read_log(arguments: Namespace, _: Locations, output: Output) -> int:
         }
     output.document("anvil-cli-read-log/v1", document)
     return exit_codes.CHECK_FAILED if report.unread_count else exit_codes.GOOD
+
+
+def _says_nothing(report: StartupReport) -> bool:
+    """Whether not one line of the file was understood: it is no log of this engine."""
+    figures = {name: value for name, value in flat(report).items() if name not in ("state", "ranks")}
+    return not (report.phases or report.facts or report.engine_version or report.unread_count or any(figures.values()))
 
 
 def _lines(report: StartupReport, *, with_sources: bool) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -77,6 +79,13 @@ def test_secrets_are_redacted_and_counted(raw: bytes, kept: bytes, rule: str) ->
 )
 def test_what_is_no_secret_stays(raw: bytes) -> None:
     assert redact(raw) == (raw, {})
+
+
+@pytest.mark.parametrize("unit", [b"a", b"a.", b"api_key", b"x://a:", b"secret ", b"_token=", b"-", b"sk-", b"Bearer "])
+def test_a_hostile_line_costs_no_more_than_its_length(unit: bytes) -> None:
+    began = time.process_time()
+    redact(unit * (1 << 18))
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("name", ["HF_TOKEN", "OPENAI_API_KEY", "api_key", "DB_PASSWORD", "AWS_SECRET", "KEY"])
