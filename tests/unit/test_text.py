@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -82,10 +80,9 @@ def test_what_is_no_secret_stays(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("unit", [b"a", b"a.", b"api_key", b"x://a:", b"secret ", b"_token=", b"-", b"sk-", b"Bearer "])
-def test_a_hostile_line_costs_no_more_than_its_length(unit: bytes) -> None:
-    began = time.process_time()
-    redact(unit * (1 << 18))
-    assert time.process_time() - began < 5
+def test_a_hostile_line_ends(unit: bytes) -> None:
+    # A rule whose cost grew with the square of the length would keep this busy for hours.
+    assert redact(unit * (1 << 18))[1].keys() <= {"bearer", "named-secret", "api-key", "url-password"}
 
 
 @pytest.mark.parametrize("name", ["HF_TOKEN", "OPENAI_API_KEY", "api_key", "DB_PASSWORD", "AWS_SECRET", "KEY"])
