@@ -84,7 +84,10 @@ def _comparison(session: Session, file: CampaignFile, events: Sequence[Event]) -
         if file.paired_variable:
             document["protocol"]["paired_variable"] = file.paired_variable
     _close(closeout, file, events)
-    document["invariants"] += _named_invariants(file, baseline, candidate, document["schema"])
+    document["invariants"] = [
+        *document["invariants"],
+        *_named_invariants(file, baseline, candidate, document["schema"]),
+    ]
     document["campaign"] = {
         "id": session.plan.campaign_id,
         "name": file.name,

@@ -19,6 +19,7 @@ from anvil_tui.campaigns.session import Session
 from anvil_tui.campaigns.vram import VramWatch
 from anvil_tui.engines import metrics
 from anvil_tui.engines.endpoint import EndpointError
+from anvil_tui.errors import CannotRun
 from anvil_tui.evidence.run_metrics import run_metrics
 from anvil_tui.records.artifact import Check, Counters, RunArtifact
 from anvil_tui.records.events import LoadFailed, RunFinished, RunInterrupted, RunSkipped, RunStarted
@@ -125,7 +126,7 @@ class Measuring:
         except Interrupt as struck:
             interrupt = struck
             came = await self._after_interrupt(struck, measuring, ask.id)
-        except ProbeDied as error:
+        except (ProbeDied, CannotRun) as error:
             died = str(error)
         finally:
             session.run = None

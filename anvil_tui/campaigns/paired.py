@@ -24,7 +24,7 @@ from anvil_tui.campaigns.vram import VramWatch
 from anvil_tui.campaigns.watched import hash_watched
 from anvil_tui.engines.endpoint import EndpointError
 from anvil_tui.errors import AnvilError
-from anvil_tui.evidence.acceptance import evaluate
+from anvil_tui.evidence.acceptance import judge_conditions
 from anvil_tui.lanes.folder import living_load
 from anvil_tui.lanes.profile import find_lane
 from anvil_tui.lanes.shared_memory import reclaimable_bytes
@@ -187,7 +187,7 @@ class Paired:
         events = [event for _, event in read_journal(self._session.folder.journal) if event is not None]
         folder = self._session.folder.path
         facts = gather(folder, events, read_artifacts(folder), finished=finished)
-        conditions = evaluate(self._file.acceptance, facts)
+        conditions = judge_conditions(self._file.acceptance, facts)
         self._session.acceptance = conditions
         return conditions
 

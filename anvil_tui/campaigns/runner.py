@@ -21,6 +21,7 @@ from anvil_tui.campaigns import sealing
 from anvil_tui.campaigns.folder import CampaignFolder
 from anvil_tui.campaigns.interrupts import Interrupt
 from anvil_tui.campaigns.journal import Journal, read_journal
+from anvil_tui.campaigns.paired import run_paired
 from anvil_tui.campaigns.recovery import recover
 from anvil_tui.campaigns.session import Session
 from anvil_tui.campaigns.single import run_single
@@ -112,8 +113,9 @@ def _begin(session: Session, earlier: list[Event]) -> None:
 
 async def _campaign(session: Session, earlier: list[Event]) -> tuple[Ending, str, int]:
     """Do what the plan says. Returns how it ended, in a word, a sentence and an exit code."""
+    run = run_paired if session.plan.kind == "paired" else run_single
     try:
-        return await run_single(session, earlier)
+        return await run(session, earlier)
     except Interrupt as interrupt:
         ending: Ending = "failed" if interrupt.kind == "lane_died" else "stopped"
         return ending, str(interrupt), exit_codes.CHECK_FAILED
