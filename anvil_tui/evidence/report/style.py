@@ -55,6 +55,7 @@ th { text-align: left; font-weight: 600; color: var(--muted); vertical-align: bo
 thead th { border-bottom: 1.5px solid var(--muted); line-height: 1.25; }
 th, td { padding: 4px 10px 4px 0; border-bottom: 1px solid var(--line); }
 td { vertical-align: top; overflow-wrap: break-word; }
+.run { white-space: nowrap; }
 .figure { text-align: right; font-variant-numeric: tabular-nums; }
 td.figure { white-space: nowrap; }
 .facts { width: auto; min-width: 50%; }
@@ -80,6 +81,7 @@ dd { margin: 0 0 8px; color: var(--muted); break-inside: avoid; }
   figure, tr, .tile, .rehearsal, blockquote { break-inside: avoid; }
   thead { display: table-header-group; }
   .scroll { overflow: visible; }
+  .run { white-space: normal; }
   table { font-size: 7pt; }
   th, td { padding: 2px 5px 2px 0; }
   .tiles { grid-template-columns: repeat(4, 1fr); gap: 6px; }

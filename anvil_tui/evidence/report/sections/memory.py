@@ -19,7 +19,7 @@ def reserves(contents: Contents) -> Html:
         for gpu in judged.gpus:
             rows.append(
                 (
-                    tag("span", one.record.run, title=one.path),
+                    tag("span", one.record.run, class_="run", title=one.path),
                     _gpu(contents, gpu.uuid),
                     verdict(gpu.verdict),
                     figures.mib(gpu.min_free_bytes),

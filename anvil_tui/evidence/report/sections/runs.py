@@ -66,7 +66,7 @@ def _run_row(one: Filed[RunArtifact], state: str) -> Sequence[Cell]:
     known = [count for count in cached if count is not None]
     judged = run.reserve
     return (
-        tag("span", run.run, title=one.path),
+        tag("span", run.run, class_="run", title=one.path),
         run.what,
         verdict(state),
         NOTHING if run.what == "gate" else figures.whole(run.target_tokens),
@@ -142,7 +142,7 @@ def _request_row(one: Filed[RunArtifact], record: RequestRecord) -> Sequence[Cel
     timing = request_timing(record)
     good = record.outcome in COMPLETED
     return (
-        tag("span", f"{one.record.run} #{record.request_index + 1}", title=one.path),
+        tag("span", f"{one.record.run} #{record.request_index + 1}", class_="run", title=one.path),
         tag(
             "span",
             record.outcome.replace("_", " "),

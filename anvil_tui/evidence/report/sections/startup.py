@@ -88,9 +88,7 @@ def _ranks(told: Mapping[str, Figure]) -> Html:
         return NA
     if len({figure.value for figure in told.values()}) == 1 and len(told) > 1:
         return joined([_figure(next(iter(told.values()))), f" on each of {len(told)} ranks"])
-    return joined(
-        ([f"{rank} ", _figure(figure)][part] for rank, figure in sorted(told.items()) for part in (0, 1)), " "
-    )
+    return joined((joined([f"{rank} ", _figure(figure)]) for rank, figure in sorted(told.items())), ", ")
 
 
 def _sums(report: StartupReport) -> Html | str:
