@@ -35,7 +35,8 @@ class LaneDifference:
 
 def lane_difference(baseline: Lane, candidate: Lane) -> LaneDifference:
     """Compare two lanes. Pure: nothing is asked of the machine beyond the site values that the lanes carry."""
-    return LaneDifference(tuple(_functional(baseline, candidate)), tuple(_operational(baseline, candidate)))
+    functional = sorted(_functional(baseline, candidate), key=lambda one: one.field)
+    return LaneDifference(tuple(functional), tuple(_operational(baseline, candidate)))
 
 
 def covers(declared: str, field: str) -> bool:
@@ -51,31 +52,34 @@ def _operational(baseline: Lane, candidate: Lane) -> Iterator[Difference]:
 
 
 def _functional(baseline: Lane, candidate: Lane) -> Iterator[Difference]:
-    old, new = _parts(baseline), _parts(candidate)
-    for key in sorted(old.keys() | new.keys()):
-        before, after = old.get(key), new.get(key)
-        if before == after:
-            continue
-        if isinstance(before, tuple) or isinstance(after, tuple):
-            if not _explained(key, before, after, baseline, candidate):
-                yield Difference(key, _shown(before, baseline), _shown(after, candidate))
-        else:
-            yield Difference(key, before, after)
+    old, new = _values(baseline), _values(candidate)
+    for key in old.keys() | new.keys():
+        if old.get(key) != new.get(key):
+            yield Difference(key, old.get(key), new.get(key))
+    before, after = _texts(baseline), _texts(candidate)
+    for key in before.keys() | after.keys():
+        if not _explained(key, before.get(key), after.get(key), baseline, candidate):
+            yield Difference(key, _shown(before.get(key), baseline), _shown(after.get(key), candidate))
 
 
-def _parts(lane: Lane) -> dict[str, Any]:
-    """Every functional value by key path; the texts of the launch as tuples, its arguments one by one."""
-    parts: dict[str, Any] = {}
+def _is_text(key: str, value: Any) -> bool:
+    return key.startswith("launch.") and (isinstance(value, str) or key == "launch.argv")
+
+
+def _values(lane: Lane) -> dict[str, Any]:
+    """Every functional value by key path that no reference may stand in."""
+    return {key: one for key, one in flat(lane.profile).items() if key not in OPERATIONAL and not _is_text(key, one)}
+
+
+def _texts(lane: Lane) -> dict[str, Texts]:
+    """The texts of the launch by key path, its arguments one by one."""
+    found: dict[str, Texts] = {}
     for key, value in flat(lane.profile).items():
-        if key in OPERATIONAL:
-            continue
-        if key.startswith("launch.") and isinstance(value, str):
-            parts[key] = (value,)
-        elif key == "launch.argv":
-            parts |= _arguments(key, value)
-        else:
-            parts[key] = value
-    return parts
+        if key == "launch.argv":
+            found |= _arguments(key, value)
+        elif key not in OPERATIONAL and _is_text(key, value):
+            found[key] = (value,)
+    return found
 
 
 def _arguments(key: str, argv: Sequence[str]) -> dict[str, Texts]:
@@ -96,6 +100,8 @@ def _arguments(key: str, argv: Sequence[str]) -> dict[str, Texts]:
 
 def _explained(key: str, before: Texts | None, after: Texts | None, baseline: Lane, candidate: Lane) -> bool:
     """Whether two texts say the same, or differ only as the recipes, ports and served names do."""
+    if before == after:
+        return True
     old = None if before is None else _canonical(key, before, baseline)
     new = None if after is None else _canonical(key, after, candidate)
     if old is None or new is None:
@@ -154,8 +160,8 @@ def _rendered(texts: Texts, lane: Lane) -> Texts:
     return tuple(recipe.render(text, names) for text in texts)
 
 
-def _shown(texts: Texts | Any, lane: Lane) -> Any:
-    """A value as a reader knows it: rendered, a flag without a value as true."""
-    if not isinstance(texts, tuple):
-        return texts
+def _shown(texts: Texts | None, lane: Lane) -> str | bool | None:
+    """A text as a reader knows it: rendered, a flag without a value as true."""
+    if texts is None:
+        return None
     return " ".join(_rendered(texts, lane)) if texts else True

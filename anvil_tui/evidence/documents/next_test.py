@@ -19,7 +19,8 @@ def next_test(candidate: Arm, at: int | None) -> dict[str, Any] | None:
     """A ladder at a longer context, as the tables of a TOML file; None where the candidate tells no KV tokens.
 
     Without `at` the length is as many full lengths as the report says would fit. The prompt to reach is three quarters
-    of it, rounded up to 50,000 where the room allows.
+    of it, rounded up to 50,000 where the room allows. The lane that the file names is not there yet: the recipe beside
+    its name says what it must be.
     """
     start = last_start(candidate)
     report = start.report if start is not None else None
@@ -52,19 +53,30 @@ def next_test(candidate: Arm, at: int | None) -> dict[str, Any] | None:
     gate: dict[str, Any] = {}
     if effort is not None:
         ladder["reasoning_effort"] = gate["reasoning_effort"] = effort
-    ladder["post_gate"] = gate
+    lane = candidate.profiles[0].lane if candidate.profiles else candidate.name
     return {
         "schema": SCHEMA,
-        "kind": "ladder",
-        "about": f"Whether {candidate.name} really serves {longer:,} tokens of context: a separate arm that differs "
+        "name": f"{longer:,} tokens of context, really asked",
+        "about": f"Whether {candidate.name} really serves {longer:,} tokens of context: a separate lane that differs "
         f"in max_model_len only.",
-        "lane": {"like": candidate.name, "recipe": recipe},
+        "gate_arms": ["candidate"],
+        "arms": {"candidate": {"lane": f"{lane}-{longer}", "recipe": recipe}},
         "ladder": ladder,
+        "post_gate": gate,
         "acceptance": [
-            {"what": "ready", "words": "healthy start"},
-            {"what": "kv_tokens", "at_least": longer, "words": f"a reported KV pool of at least {longer:,} tokens"},
-            {"what": "prompt_tokens", "above": above, "words": f"an actual prompt above {above:,} tokens"},
-            {"what": "gate", "passed": True, "words": "functional checks pass after the longest probe"},
-            {"what": "watched", "changed": False, "words": "no route and no promotion changed"},
+            {"what": "healthy_start", "words": "healthy start"},
+            {
+                "what": "reported_kv_tokens",
+                "at_least": longer,
+                "words": f"a reported KV pool of at least {longer:,} tokens",
+            },
+            {"what": "actual_prompt_tokens", "above": above, "words": f"an actual prompt above {above:,} tokens"},
+            {"what": "post_probe_gate", "words": "functional checks pass after the longest probe"},
+            {"what": "no_route_change", "words": "no route change"},
+            {"what": "no_promotion_change", "words": "no promotion change"},
+        ],
+        "watch": [
+            {"means": "route", "file": "{site.route_file}"},
+            {"means": "promotion", "file": "{site.promotion_file}"},
         ],
     }

@@ -10,8 +10,9 @@ import pytest
 import tomli_w
 
 from anvil_tui.evidence.comparison import compare
-from anvil_tui.records.plan import LadderPlan
-from anvil_tui.records.validation import convert
+from anvil_tui.records.campaign_file import CampaignFile
+from anvil_tui.records.plan import GatePlan, LadderPlan
+from anvil_tui.records.validation import decode_toml
 from tests.unit.evidence.samples import artifact, check, request, start, write
 
 LENGTH, LARGEST = 131_072, 119_503
@@ -234,21 +235,17 @@ def test_a_rehearsal_proves_nothing(seed004: dict[str, tuple[str, Path]]) -> Non
 
 def test_next_test_is_a_campaign_file(seed004: dict[str, tuple[str, Path]]) -> None:
     test = changed(seed004)["interpretation"]["next_test"]
-    assert tomli_w.dumps(test)
-    assert test["lane"]["recipe"]["max_model_len"] == 393_216
-    assert test["lane"]["recipe"]["max_num_batched_tokens"] == 4096
-    assert test["ladder"] == {
-        "targets": [301_000, 381_952],
-        "max_tokens": 10_240,
-        "margin": 1024,
-        "reasoning_effort": "high",
-        "post_gate": {"reasoning_effort": "high"},
-    }
-    assert convert(LadderPlan, test["ladder"], "next test").targets == (301_000, 381_952)
+    file = decode_toml(CampaignFile, tomli_w.dumps(test).encode(), "next test", closed=True)
+    assert file.arms.baseline is None
+    assert file.arms.candidate.recipe.max_model_len == 393_216
+    assert file.arms.candidate.recipe.max_num_batched_tokens == 4096
+    targets = (301_000, 381_952)
+    assert file.ladder == LadderPlan(targets=targets, max_tokens=10_240, margin=1024, reasoning_effort="high")
+    assert file.post_gate == GatePlan(reasoning_effort="high")
     accepted = {one["what"]: one for one in test["acceptance"]}
-    assert accepted["kv_tokens"]["at_least"] == 393_216
-    assert accepted["prompt_tokens"]["above"] == 300_000
-    assert {"ready", "gate", "watched"} <= set(accepted)
+    assert accepted["reported_kv_tokens"]["at_least"] == 393_216
+    assert accepted["actual_prompt_tokens"]["above"] == 300_000
+    assert {"healthy_start", "post_probe_gate", "no_route_change", "no_promotion_change"} <= set(accepted)
 
 
 def test_without_profiles_or_starts_fields_are_null_with_a_reason(seed004: dict[str, tuple[str, Path]]) -> None:
