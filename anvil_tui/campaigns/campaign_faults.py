@@ -25,6 +25,10 @@ from anvil_tui.records.acceptance import (
 from anvil_tui.records.campaign_file import CampaignFile, DeclaredInvariant
 from anvil_tui.records.plan import CapacityPlan, LadderPlan
 
+_OF_TWO_ARMS = (
+    "controlled_fields", "operational_differences", "undeclared_ok", "paired_variable", "invariants", "primary_metric",
+)  # fmt: skip
+
 
 def campaign_faults(campaign: PlannedCampaign) -> Iterator[Fault]:
     """Everything that keeps a campaign from being valid here, but undeclared differences."""
@@ -102,6 +106,8 @@ def _document_faults(file: CampaignFile) -> Iterator[Fault]:
             yield Fault("ladder", "missing", "a table: the matched context ladder")
         if file.gate is None:
             yield Fault("gate", "missing", "a table: the functional gate of the candidate")
+        elif "candidate" not in file.gate_arms:
+            yield Fault("gate_arms", ", ".join(file.gate_arms), "candidate, or both: the document has its gate")
     if file.primary_metric is not None and file.primary_metric not in HIGHER_IS_BETTER:
         close = nearest(file.primary_metric, HIGHER_IS_BETTER)
         yield Fault("primary_metric", repr(file.primary_metric), ", ".join(HIGHER_IS_BETTER), close)
@@ -112,9 +118,9 @@ def _document_faults(file: CampaignFile) -> Iterator[Fault]:
 def _difference_faults(campaign: PlannedCampaign) -> Iterator[Fault]:
     file, difference = campaign.file, campaign.difference
     if file.arms.baseline is None:
-        for place in ("controlled_fields", "operational_differences", "undeclared_ok"):
+        for place in _OF_TWO_ARMS:
             if getattr(file, place):
-                yield Fault(place, "set", "nothing: there is one arm and nothing differs")
+                yield Fault(place, "set", "nothing: there is one arm and nothing to compare it with")
     if file.document == "change" and not file.controlled_fields:
         yield Fault("controlled_fields", "missing", "the key paths that are meant to differ")
     words = tuple(dict.fromkeys(OPERATIONAL.values()))

@@ -60,6 +60,11 @@ def read_campaign_file(path: Path, locations: Locations, shadows: Path | None = 
     faults: list[Fault] = []
     lanes: dict[ArmRole, Lane] = {}
     for role, arm in arms_of(file):
+        if "/" in arm.lane or arm.lane.endswith(".toml"):
+            faults.append(
+                Fault(f"arms.{role}.lane", repr(arm.lane), "the name of a lane, as `anvil-tui lanes` lists it")
+            )
+            continue
         try:
             lanes[role] = find_lane(arm.lane, locations)
         except BadInput as refused:

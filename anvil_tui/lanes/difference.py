@@ -109,7 +109,8 @@ def _explained(key: str, before: Texts | None, after: Texts | None, baseline: La
     if _is_own_name(before, baseline) and _is_own_name(after, candidate):
         return True
     ways = ((baseline, candidate), (baseline, baseline), (candidate, candidate))
-    return any(_rendered(old, one) == _rendered(new, other) for one, other in ways)
+    rendered = ((_rendered(old, one), _rendered(new, other)) for one, other in ways)
+    return any(one is not None and one == other for one, other in rendered)
 
 
 def _only_recipe(texts: Texts, baseline: Lane, candidate: Lane) -> bool:
@@ -155,8 +156,11 @@ def _object(text: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _rendered(texts: Texts, lane: Lane) -> Texts:
+def _rendered(texts: Texts, lane: Lane) -> Texts | None:
+    """The texts as this lane would launch them; None where they refer to what it does not have."""
     names = lane.names()
+    if any(True for text in texts for _ in recipe.reference_faults("", text, names)):
+        return None
     return tuple(recipe.render(text, names) for text in texts)
 
 
@@ -164,4 +168,4 @@ def _shown(texts: Texts | None, lane: Lane) -> str | bool | None:
     """A text as a reader knows it: rendered, a flag without a value as true."""
     if texts is None:
         return None
-    return " ".join(_rendered(texts, lane)) if texts else True
+    return " ".join(_rendered(texts, lane) or texts) if texts else True

@@ -18,7 +18,7 @@ OPERATIONAL = {
     "launch.log": "log file",
 }
 """Key paths that decide no behaviour, and what the documents call them."""
-_IGNORED = ("about", "schema")
+_IGNORED = ("about", "schema", "gpus.reason")
 _SIMULATION = ("launch.engine", "launch.gpus")
 """What a rehearsal pretends follows from its recipe; it is no setting of the lane."""
 

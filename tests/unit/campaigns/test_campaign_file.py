@@ -19,9 +19,13 @@ from anvil_tui.campaigns.campaign_file import (
 )
 from anvil_tui.campaigns.order import letter
 from anvil_tui.campaigns.planned_campaign import PlannedCampaign
+from anvil_tui.engines.kv_capacity import GEOMETRIES, reported_tokens, tokens_in_flight
 from anvil_tui.errors import BadInput
+from anvil_tui.lanes.difference import lane_difference
+from anvil_tui.lanes.profile import find_lane
 from anvil_tui.locations import Locations
 from anvil_tui.records.campaign_file import NamedDifference
+from anvil_tui.records.lane import RehearsalLaunch
 
 Tables = dict[str, Any]
 REHEARSALS = ("rehearsal-aa", "rehearsal-next-test", "rehearsal-seed000", "rehearsal-seed004")
@@ -136,6 +140,16 @@ def test_the_seeds_have_their_protocol(locations: Locations) -> None:
     assert [one.field for one in seed004.difference.operational] == ["port", "served model name"]
     test = find_campaign_file("rehearsal-next-test", locations)
     assert test.difference is None and [load.arm for load in test.loads] == ["candidate"]
+
+
+def test_the_lane_of_the_next_test_reports_what_was_predicted(locations: Locations) -> None:
+    """The lane is the candidate of the A/B but for its length; its blocks follow from the geometry of the model."""
+    lane, candidate = (find_lane(name, locations) for name in ("rehearsal-393k", "rehearsal-batch4096"))
+    assert [one.field for one in lane_difference(candidate, lane).functional] == ["recipe.max_model_len"]
+    launch, length = lane.profile.launch, lane.profile.recipe.max_model_len
+    assert isinstance(launch, RehearsalLaunch) and length == 393_216
+    assert launch.engine.kv_blocks_per_request == GEOMETRIES[0].blocks_per_request(length, tokens_in_flight(4096))
+    assert reported_tokens(launch.engine.kv_blocks, launch.engine.kv_blocks_per_request, length) == 1_312_150
 
 
 def test_an_own_file_shadows_the_shipped_one(locations: Locations) -> None:
@@ -270,6 +284,9 @@ CASES: list[Case] = [
     (alone, {"controlled_fields": ["recipe.max_model_len"]}, "controlled_fields", "there is one arm"),
     (alone, {"acceptance": [{"what": "healthy_start", "arm": "baseline"}]}, "acceptance[0].arm", "no baseline"),
     (alone, {"gate_arms": ["baseline"]}, "gate_arms", "no baseline"),
+    (alone, {"primary_metric": "ttft_p50_ms"}, "primary_metric", "there is one arm"),
+    (alone, {"invariants": [{"text": "x", "declared": True}]}, "invariants", "there is one arm"),
+    (change, {"gate_arms": ["baseline"]}, "gate_arms", "the document has its gate"),
     (alone, {"ladder": None, "post_gate": None}, "file", "nothing to run"),
 ]
 
@@ -290,6 +307,7 @@ def test_what_is_refused(
     [
         ({"candidate": {"lane": "rehearsal-dsprak"}}, "arms.candidate.lane", "did you mean 'rehearsal-dspark'"),
         ({"candidate": {"lane": "rehearsal-control"}}, "arms", "same_lane = true"),
+        ({"candidate": {"lane": "./lane.toml"}}, "arms.candidate.lane", "the name of a lane"),
         ({"candidate": {"lane": "broken"}}, "arms.candidate.lane", "lane 'broken' is refused: endpoint.served_name"),
         ({"candidate": {"lane": "real"}}, "arms", "one lane is simulated and one is not"),
         ({"candidate": {"lane": "attached"}}, "arms.candidate.lane", "a lane that is started here"),

@@ -152,6 +152,16 @@ def test_a_json_object_compares_by_its_keys() -> None:
     assert functional(baseline, candidate) == {"recipe.speculation.tokens": (5, 3)}
 
 
+def test_a_reference_that_only_one_lane_knows() -> None:
+    """Rendered with the other lane's names it says nothing; rendered with its own it may be the same."""
+    known = {**BASE["recipe"], "engine": {"block_size": 16}}
+    candidate = lane(launch=argv("--block-size", "{recipe.engine.block_size}"), recipe=known)
+    same = lane(launch=argv("--block-size", "16"))
+    assert functional(same, candidate) == {"recipe.engine.block_size": (None, 16)}
+    other = lane(launch=argv("--block-size", "32"))
+    assert functional(other, candidate)["launch.argv.--block-size"] == ("32", "16")
+
+
 def test_ports_and_names_written_out_are_operational() -> None:
     names = ("--port", "8001", "--served-model-name", "one"), ("--port", "8002", "--served-model-name", "two")
     baseline = lane(launch={"argv": ["serve", *names[0]]})

@@ -15,7 +15,7 @@ from anvil_tui.rehearsal.memory import CONTEXT_MIB, Held, held_mib
 
 from .conftest import PROFILES, config_of, profile
 
-NAMES = ("rehearsal-batch8192", "rehearsal-batch4096", "rehearsal-dspark", "rehearsal-control")
+NAMES = ("rehearsal-batch8192", "rehearsal-batch4096", "rehearsal-dspark", "rehearsal-control", "rehearsal-393k")
 LOADED = Held(context=True, weights=1.0, non_torch=True, kv=True, graphs=True)
 AT_PEAK = replace(LOADED, activation=1.0, kept=1.0)
 
@@ -64,8 +64,8 @@ def test_a_lane_is_labelled_and_alone_on_its_gpus(name: str) -> None:
 
 def test_ports_and_names_differ_and_gpus_are_the_same() -> None:
     lanes = [profile(name) for name in NAMES]
-    assert len({lane.endpoint.base_url for lane in lanes}) == 4
-    assert len({lane.endpoint.served_name for lane in lanes}) == 4
+    assert len({lane.endpoint.base_url for lane in lanes}) == len(NAMES)
+    assert len({lane.endpoint.served_name for lane in lanes}) == len(NAMES)
     assert len({tuple(gpu.uuid for gpu in config_of(name).gpus) for name in NAMES}) == 1
 
 
