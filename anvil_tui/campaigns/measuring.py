@@ -20,6 +20,7 @@ from anvil_tui.campaigns.vram import VramWatch
 from anvil_tui.engines import metrics
 from anvil_tui.engines.endpoint import EndpointError
 from anvil_tui.errors import CannotRun
+from anvil_tui.evidence.run_checks import measured, reserve_held
 from anvil_tui.evidence.run_metrics import run_metrics
 from anvil_tui.records.artifact import Check, Counters, RunArtifact
 from anvil_tui.records.events import LoadFailed, RunFinished, RunInterrupted, RunSkipped, RunStarted
@@ -74,6 +75,8 @@ class Measuring:
         self.vram = vram
         self.number = number
         self.prober = Prober()
+        self.reserve_held = True
+        """Whether every run so far kept the reserve, where the policy asks for it."""
         self._prefill = PrefillWatch(load.endpoint)
 
     @property
@@ -139,7 +142,8 @@ class Measuring:
         lane_died = interrupt is not None and interrupt.kind == "lane_died" and bool(came.requests)
         cut_short = "" if lane_died else str(interrupt) if interrupt else died
         checks = planned.judge(came, reserve) if came.requests else ()
-        passed = not cut_short and not lane_died and all(check.passed is not False for check in checks)
+        passed = not cut_short and not lane_died and measured(checks)
+        self.reserve_held = self.reserve_held and reserve_held(checks)
         artifact = RunArtifact(
             nonce=secrets.token_hex(16),
             rehearsal=load.lane.rehearsal,

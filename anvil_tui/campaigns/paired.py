@@ -47,7 +47,9 @@ async def run_paired(session: Session, earlier: Sequence[Event]) -> tuple[Ending
     try:
         passed = await paired.run_loads()
         word = "every run passed" if passed else "not every run passed"
-        ending = "complete", f"the campaign is done: {word}", exit_codes.GOOD if passed else exit_codes.CHECK_FAILED
+        word += "" if paired.reserve_held else "; the memory reserve was not kept"
+        good = passed and paired.reserve_held
+        ending = "complete", f"the campaign is done: {word}", exit_codes.GOOD if good else exit_codes.CHECK_FAILED
     except Interrupt as interrupt:
         how: Ending = "failed" if interrupt.kind == "lane_died" else "stopped"
         ending = how, str(interrupt), exit_codes.CHECK_FAILED
@@ -73,6 +75,7 @@ class Paired:
         self._vram: VramWatch | None = None
         self._baseline: dict[str, int] = {}
         self._number = len(runs_before(earlier))
+        self.reserve_held = True
 
     async def begin(self) -> None:
         """Watch the GPUs, hash what is watched, and put aside the block that an earlier runner left open."""
@@ -142,6 +145,7 @@ class Paired:
                 await measuring.prober.start()
                 passed = await self._measure(measuring, planned)
                 whole, words = True, "everything planned for it was done"
+                self.reserve_held = self.reserve_held and measuring.reserve_held
                 health = await _health(measuring)
         except (AnvilError, Interrupt) as error:
             words, health = str(error), "not asked: its load ended early"

@@ -34,11 +34,13 @@ async def run_single(session: Session, earlier: Sequence[Event]) -> tuple[Ending
                 return "complete", startup_words(measuring.load), exit_codes.GOOD
             await measuring.prober.start()
             passed = await _measure(measuring, earlier)
+            held = measuring.reserve_held
     finally:
         if vram is not None:
             await vram.stop()
     words = f"{plan.kind} on {lane.name} is done: " + ("all passed" if passed else "not all passed")
-    return "complete", words, exit_codes.GOOD if passed else exit_codes.CHECK_FAILED
+    words += "" if held else "; the memory reserve was not kept"
+    return "complete", words, exit_codes.GOOD if passed and held else exit_codes.CHECK_FAILED
 
 
 async def _measure(measuring: Measuring, earlier: Sequence[Event]) -> bool:

@@ -10,13 +10,14 @@ from anvil_tui.records.request import RequestRecord
 from anvil_tui.records.run_metrics import RunMetrics
 from anvil_tui.records.vram import ReserveVerdict
 
+RESERVE = "reserve"
 _ANSWERED = frozenset({"ok", "truncated"})
 _COLD_SHARE = 0.01
 """A prefill over more cached tokens than this is not a cold one, and says nothing about the engine's prefill."""
 
 
 def judge_rung(record: RequestRecord, target_tokens: int, reserve: ReserveVerdict | None) -> tuple[Check, ...]:
-    """The checks of a rung. A run passes when none of its checks is false."""
+    """The checks of a rung; `measured` says whether it passes."""
     return (
         *_request_checks(record, target_tokens),
         Check(
@@ -64,6 +65,16 @@ def judge_gate(result: GateResult) -> tuple[Check, ...]:
     checks = [Check(name=check.name, passed=check.passed, words=check.words) for check in result.checks]
     broken = "; ".join(result.policy_errors)
     return (*checks, Check(name="policy", passed=not broken, words=broken or f"reasoning {result.policy.reasoning}"))
+
+
+def measured(checks: Sequence[Check]) -> bool:
+    """Whether a run counts as measured: every check but that of the reserve, which is a verdict of its own."""
+    return all(check.passed is not False for check in checks if check.name != RESERVE)
+
+
+def reserve_held(checks: Sequence[Check]) -> bool:
+    """Whether the reserve was kept where the policy asks for it."""
+    return all(check.passed is not False for check in checks if check.name == RESERVE)
 
 
 def failed_words(checks: Sequence[Check]) -> str:
@@ -137,7 +148,7 @@ def _reserve_checks(reserve: ReserveVerdict | None) -> Iterator[Check]:
         return
     passed = reserve.verdict.startswith("PASS") if reserve.policy == "enforce" else None
     policy = "" if reserve.policy == "enforce" else f" ({reserve.policy}: {reserve.policy_reason})"
-    yield Check(name="reserve", passed=passed, words=f"{reserve.verdict}{policy}: {reserve.reason}")
+    yield Check(name=RESERVE, passed=passed, words=f"{reserve.verdict}{policy}: {reserve.reason}")
 
 
 def _reserve_word(reserve: ReserveVerdict | None) -> str:

@@ -82,7 +82,7 @@ def test_a_changed_journal_breaks(tmp_path: Path, change: str) -> None:
         case "insert":
             lines.insert(2, lines[1])
     path.write_bytes(b"\n".join(lines) + b"\n")
-    with pytest.raises(CannotRun, match="line 3|line 2"):
+    with pytest.raises(CannotRun, match=r"line 3|line 2"):
         read_journal(path)
 
 
