@@ -1,7 +1,8 @@
 """An HTTP server with known truth: plays scripts to the microsecond, in a process of its own.
 
-A request names its script by the `model` in its body. Steps are sent at their time after the request came in, by a busy
-wait, and each actual moment of sending is kept (CLOCK_MONOTONIC, which compares across processes): `log()` tells them.
+A request names its script by the `model` in its body. Steps are sent at their time after the request came in (as the
+kernel stamped it), by a busy wait, and each actual moment of sending is kept (CLOCK_MONOTONIC, which compares across
+processes): `log()` tells them.
 `/tokenize`, `/v1/models`, `/metrics` and `/health` answer too, so that a whole lane can be played.
 
     with ScriptedServer({"plain": Script(steps=…)}) as server:
@@ -27,6 +28,7 @@ from typing import Any, Literal, Self
 from urllib.request import urlopen
 
 _SPIN_NS = 2_000_000
+_SO_TIMESTAMPNS = 35
 _TEMPLATE_TOKENS = 7
 
 
@@ -41,7 +43,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Script:
-    """What the server does with one request. `@PROMPT@` in a body stands for the prompt tokens that it counted."""
+    """What the server does with one request.
+
+    In a body `@PROMPT@` stands for the prompt tokens that the server counted, and `@NUMBER@` for the number under which
+    the log keeps the request.
+    """
 
     steps: tuple[Step, ...]
     status: int = 200
@@ -138,6 +144,8 @@ class _Server:
         self.selector = selectors.DefaultSelector()
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
         self.listener.setblocking(False)
+        with contextlib.suppress(OSError):
+            self.listener.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         self.selector.register(self.listener, selectors.EVENT_READ, None)
         self.due: list[tuple[int, int, _Connection, Script, Step, dict[str, Any]]] = []
         self.number = 0
@@ -168,14 +176,19 @@ class _Server:
 
     def _read(self, connection: _Connection) -> None:
         try:
-            data = connection.sock.recv(1 << 20)
+            data, notes, _, _ = connection.sock.recvmsg(1 << 20, 64)
         except BlockingIOError:
             return
         except OSError:
-            data = b""
+            data, notes = b"", []
+        now = time.perf_counter_ns()
+        for _, kind, stamp in notes:
+            if kind == _SO_TIMESTAMPNS:
+                seconds, nanoseconds = struct.unpack("qq", stamp[:16])
+                now -= time.time_ns() - (seconds * 1_000_000_000 + nanoseconds)
         if not data:
             if connection.entry is not None:
-                connection.entry["closed_ns"] = time.perf_counter_ns()
+                connection.entry["closed_ns"] = now
             self._drop(connection)
             return
         connection.incoming += data
@@ -185,7 +198,6 @@ class _Server:
         found = re.search(rb"(?i)content-length:\s*(\d+)", head)
         length = int(found[1]) if found else 0
         if len(rest) >= length:
-            now = time.perf_counter_ns()
             connection.incoming = bytearray(rest[length:])
             self._serve(connection, head.split(b" ", 2)[1].decode(), bytes(rest[:length]), now)
 
@@ -214,6 +226,7 @@ class _Server:
         prompt = len(count_messages(body["messages"]))
         kept = body if len(json.dumps(body)) < 20_000 else {**body, "messages": "…"}
         entry: dict[str, Any] = {"model": body["model"], "body": kept, "received_ns": now, "sent_ns": []}
+        entry["number"] = 10_000 + len(self.entries)
         self.entries.append(entry)
         if not body.get("stream"):
             answer = {"choices": [{"index": 0, "message": {"content": "x"}}]}
@@ -236,7 +249,10 @@ class _Server:
         steps = [Step(script.headers_at_us, "raw", head.encode() + b"\r\n"), *script.steps]
         for step in steps:
             self.number += 1
-            filled = Step(step.at_us, step.do, step.data.replace(b"@PROMPT@", str(prompt).encode()))
+            filled = step
+            if b"@" in step.data:
+                data = step.data.replace(b"@PROMPT@", b"%d" % prompt).replace(b"@NUMBER@", b"%d" % entry["number"])
+                filled = Step(step.at_us, step.do, data)
             heapq.heappush(self.due, (now + filled.at_us * 1000, self.number, connection, script, filled, entry))
 
     def _play(self, connection: _Connection, script: Script, step: Step, entry: dict[str, Any]) -> None:

@@ -138,9 +138,11 @@ def auth_headers(api_key_env: str | None) -> dict[str, str]:
     """
     if api_key_env is None:
         return {}
-    key = os.environ.get(api_key_env)
+    key = os.environ.get(api_key_env, "").strip()
     if not key:
         raise CannotRun(f"environment variable {api_key_env} is not set; it must hold the API key of the endpoint")
+    if not (key.isascii() and key.isprintable()):
+        raise CannotRun(f"environment variable {api_key_env} holds characters that no HTTP header may carry")
     return {"Authorization": f"Bearer {key}"}
 
 

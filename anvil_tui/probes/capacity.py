@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from anvil_tui.clock import utc_now
 from anvil_tui.engines import metrics
 from anvil_tui.engines.endpoint import EndpointClient, EndpointError
-from anvil_tui.probes.client.exchange import chat_request, exchange, salt_of, spared
+from anvil_tui.probes.client.exchange import chat_request, exchange, salt_of
 from anvil_tui.probes.client.pauses import HostWatch
+from anvil_tui.probes.client.reading import spared
 from anvil_tui.probes.client.stream import Stream
 from anvil_tui.probes.prompts.prompt import Frame, Prompt, Shared, topic_frame
 from anvil_tui.probes.prompts.sizing import sizer

@@ -38,7 +38,6 @@ from anvil_tui.records.probe import (
 )
 from anvil_tui.text import sanitise
 
-_PROGRESS_S = 0.1
 _PARENT_S = 0.5
 _ASK = msgspec.json.Decoder(ProbeAsk)
 
@@ -56,14 +55,12 @@ class Child:
     async def run(self, lines: AsyncIterator[bytes]) -> None:
         """Serve the asks of `lines`. Returns when they end, with every open connection closed."""
         self._write(ProbeReady(tool_version=__version__, pid=os.getpid()))
-        async with HostWatch() as watch:
-            ticker = asyncio.create_task(self._tick())
+        async with HostWatch(self._tick) as watch:
             try:
                 async for line in lines:
                     if line.strip():
                         self._take(line, watch)
             finally:
-                ticker.cancel()
                 for task in self._tasks.values():
                     task.cancel()
                 await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -121,11 +118,9 @@ class Child:
                 )
                 return ProbeFinished(id=ask.id, record=await measure)
 
-    async def _tick(self) -> None:
-        while True:
-            await asyncio.sleep(_PROGRESS_S)
-            for progress in self._progress.values():
-                progress.tell()
+    def _tick(self) -> None:
+        for progress in self._progress.values():
+            progress.tell()
 
 
 class LineWriter:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from anvil_tui.clock import utc_now
 from anvil_tui.probes.checks import Gate
-from anvil_tui.probes.client.exchange import spared
 from anvil_tui.probes.client.pauses import HostWatch
+from anvil_tui.probes.client.reading import spared
 from anvil_tui.records.gate import EvidencePolicy, GateCheck, GateCheckName, GateObservation, GateResult
 from anvil_tui.records.probe import MeasureGate
 

@@ -8,8 +8,9 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from anvil_tui.engines.endpoint import EndpointError
-from anvil_tui.probes.client.exchange import Exchanged, chat_request, exchange, salt_of, spared
+from anvil_tui.probes.client.exchange import Exchanged, chat_request, exchange, salt_of
 from anvil_tui.probes.client.pauses import HostWatch
+from anvil_tui.probes.client.reading import spared
 from anvil_tui.probes.client.stream import Stream
 from anvil_tui.probes.prompts.prompt import Frame, Prompt, needle_code, needle_found, needle_frame, topic_frame
 from anvil_tui.probes.prompts.sizing import Sizer, sizer

@@ -43,18 +43,23 @@ class Answer:
         if not isinstance(delta, dict):
             return set()
         content = delta.get("content")
-        texts: tuple[tuple[Channel, str], ...] = (
-            ("content", _text(content)),
-            ("reasoning", _text(delta.get("reasoning")) or _text(delta.get("reasoning_content")) or _thinking(content)),
-            ("refusal", _text(delta.get("refusal"))),
-        )
-        channels: set[Channel] = {channel for channel, text in texts if text}
-        for channel, text in texts:
-            if text:
-                self._parts[channel].append(text)
-        if self._add_tools(delta.get("tool_calls")):
+        reasoning = delta.get("reasoning") or delta.get("reasoning_content")
+        channels: set[Channel] = set()
+        if content:
+            self._add(channels, "content", _text(content, "text"))
+            self._add(channels, "reasoning", _text(content, "thinking") if isinstance(content, list) else "")
+        if reasoning:
+            self._add(channels, "reasoning", _text(reasoning, "text"))
+        if refusal := delta.get("refusal"):
+            self._add(channels, "refusal", _text(refusal, "text"))
+        if (calls := delta.get("tool_calls")) and self._add_tools(calls):
             channels.add("tool")
         return channels
+
+    def _add(self, channels: set[Channel], channel: Channel, text: str) -> None:
+        if text:
+            self._parts[channel].append(text)
+            channels.add(channel)
 
     def _add_tools(self, calls: object) -> bool:
         came = False
@@ -126,16 +131,9 @@ def _string(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _text(value: object) -> str:
-    """A text as engines send it: a string, or a list of parts with one under `text`."""
-    return value if isinstance(value, str) else _parts(value, "text")
-
-
-def _thinking(value: object) -> str:
-    """Reasoning that comes as parts of the content, each a list of texts under `thinking`."""
-    return _parts(value, "thinking")
-
-
-def _parts(value: object, key: str) -> str:
+def _text(value: object, key: str) -> str:
+    """A text as engines send it: a string, or a list of parts with one under `key`, `text` or `thinking`."""
+    if isinstance(value, str):
+        return value
     parts = value if isinstance(value, list) else ()
-    return "".join(_text(part.get(key)) for part in parts if isinstance(part, dict))
+    return "".join(_text(part.get(key), "text") for part in parts if isinstance(part, dict))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Self
 
 from msgspec import Struct
 
-_TICK_S = 0.05
+TICK_S = 0.1
 _LATE_NS = 250_000_000
 _STEP_NS = 100_000_000
 _KEPT = 1000
@@ -25,9 +26,14 @@ class Pause(Struct, frozen=True):
 
 
 class HostWatch:
-    """`async with HostWatch() as watch`: ticks 20 times a second and keeps the ticks that came late."""
+    """`async with HostWatch() as watch`: ticks ten times a second and keeps the ticks that came late.
 
-    def __init__(self) -> None:
+    `on_tick` is called with each tick, so that a process needs to wake up for one clock only.
+    """
+
+    def __init__(self, on_tick: Callable[[], None] | None = None) -> None:
+        self._turn = asyncio.Lock()
+        self._on_tick = on_tick
         self._pauses: list[Pause] = []
         self._task: asyncio.Task[None] | None = None
 
@@ -43,19 +49,27 @@ class HostWatch:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Hold this for each piece of work of our own, so that the sockets are looked at between any two of them."""
+        async with self._turn:
+            yield
+
     async def _tick(self) -> None:
         last_ns, last_wall_ns = time.perf_counter_ns(), time.time_ns()
         while True:
-            await asyncio.sleep(_TICK_S)
+            await asyncio.sleep(TICK_S)
             now_ns, wall_ns = time.perf_counter_ns(), time.time_ns()
             self.note(last_ns, now_ns, wall_ns - last_wall_ns)
             last_ns, last_wall_ns = now_ns, wall_ns
+            if self._on_tick is not None:
+                self._on_tick()
 
     def note(self, last_ns: int, now_ns: int, wall_passed_ns: int) -> None:
         """Judge one tick: from `last_ns` to `now_ns` by the monotonic clock, `wall_passed_ns` by the wall clock."""
         step = wall_passed_ns - (now_ns - last_ns)
         stepped = step if abs(step) > _STEP_NS else 0
-        if stepped or now_ns - last_ns > _LATE_NS + int(_TICK_S * 1e9):
+        if stepped or now_ns - last_ns > _LATE_NS + int(TICK_S * 1e9):
             self._pauses.append(Pause(last_ns, now_ns, stepped))
             del self._pauses[:-_KEPT]
 

@@ -29,10 +29,13 @@ _TOO_LONG_WORDS = re.compile(
 )
 
 
+EndKind = Literal["eof", "done", "grace", "disconnected", "timeout", "cancelled", "http_error"]
+
+
 class End(Struct, frozen=True, kw_only=True):
     """How the exchange ended, and when."""
 
-    how: Literal["eof", "done", "grace", "disconnected", "timeout", "cancelled", "http_error"]
+    how: EndKind
     at_ns: int
     timeout: TimeoutKind | None = None
     error: RequestError | None = None

@@ -1,51 +1,117 @@
 """One measured HTTP exchange on a connection of its own; every socket read is stamped before anything parses it.
 
-This file alone knows HTTP. `connect` opens the connection, TLS included, so that the clock of a request starts on an
-open one. `perf_counter_ns` is CLOCK_MONOTONIC here, so that stamps compare with those of other processes.
+The stamp of a read is when the kernel took the bytes in, where it says so (SO_TIMESTAMPNS, plain TCP on Linux): that
+does not depend on how busy this process is. Else it is when they were read. Both are in the time of `perf_counter_ns`,
+which is CLOCK_MONOTONIC here, so that they compare with those of other processes. `connect` opens the connection, TLS
+included, so that the clock of a request starts on an open one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import ssl
-from collections import deque
-from collections.abc import AsyncIterator
-from time import perf_counter_ns
+import struct
+from collections.abc import Callable
+from time import perf_counter_ns, time_ns
+from typing import Protocol
 
-import httpcore
 import httpx
-from msgspec import Struct
 
-_USER_AGENT = b"anvil-tui"
+_READ_BYTES = 256 * 1024
+_SO_TIMESTAMPNS = 35
+_TIMESPEC = struct.Struct("qq")
+_LATE_NS = 60_000_000_000
+"""A read that the kernel took in longer ago than this was not: the wall clock stepped."""
+
+OnRead = Callable[[bytes, int], None]
+"""Bytes of one socket read and when they came in."""
+OnEnd = Callable[[str | None, int], None]
+"""The connection ended: in order (null), or broken in words; and when."""
 
 
 class TransportError(Exception):
-    """The connection could not be opened, broke, or spoke no HTTP; the text says which."""
+    """The connection could not be opened; the text says why."""
 
 
-class Response(Struct, frozen=True, kw_only=True):
-    """Status and headers; names in lower case."""
+class Connection(Protocol):
+    """An open connection for one request. `abort` it when done, whatever happened."""
 
-    status: int
-    headers: dict[str, str]
-    headers_ns: int
-    """When the read that completed the headers came in."""
+    connect_ns: int
+    """How long opening took, TLS included."""
+    sent_ns: int | None
+    """The moment before the first byte of the request was written; null before."""
+
+    def listen(self, on_read: OnRead, on_end: OnEnd) -> None:
+        """From now on hand each read to `on_read`, and the end to `on_end`."""
+
+    async def send(self, data: bytes) -> None:
+        """Write all of `data`. Returns early where the connection breaks: `on_end` tells."""
+
+    def abort(self) -> None:
+        """Close at once: the engine sees that nobody listens."""
 
 
-class _Socket(asyncio.Protocol, httpcore.AsyncNetworkStream):
-    """The byte stream that httpcore reads: each read of the socket keeps the moment at which it came in."""
+class _Plain:
+    """TCP on a bare socket, whose reads the kernel stamps."""
+
+    def __init__(self, sock: socket.socket, connect_ns: int) -> None:
+        self.connect_ns = connect_ns
+        self.sent_ns: int | None = None
+        self._loop = asyncio.get_running_loop()
+        self._socket = sock
+        self._on_read: OnRead | None = None
+        self._on_end: OnEnd | None = None
+
+    def listen(self, on_read: OnRead, on_end: OnEnd) -> None:
+        self._on_read, self._on_end = on_read, on_end
+        self._loop.add_reader(self._socket.fileno(), self._readable)
+
+    async def send(self, data: bytes) -> None:
+        self.sent_ns = self.sent_ns or perf_counter_ns()
+        with contextlib.suppress(OSError):
+            await self._loop.sock_sendall(self._socket, data)
+
+    def abort(self) -> None:
+        if self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket.fileno())
+            self._socket.close()
+
+    def _readable(self) -> None:
+        assert self._on_read is not None and self._on_end is not None
+        try:
+            data, notes, _, _ = self._socket.recvmsg(_READ_BYTES, 64)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._loop.remove_reader(self._socket.fileno())
+            self._on_end(_words(error), perf_counter_ns())
+            return
+        at_ns = perf_counter_ns()
+        if not data:
+            self._loop.remove_reader(self._socket.fileno())
+            self._on_end(None, at_ns)
+            return
+        for level, kind, raw in notes:
+            if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS:
+                seconds, nanoseconds = _TIMESPEC.unpack(raw[: _TIMESPEC.size])
+                ago_ns = time_ns() - (seconds * 1_000_000_000 + nanoseconds)
+                at_ns -= ago_ns if 0 <= ago_ns < _LATE_NS else 0
+        self._on_read(data, at_ns)
+
+
+class _Tls(asyncio.Protocol):
+    """TLS over asyncio's own transport; reads are stamped when their plain text comes out."""
 
     def __init__(self) -> None:
-        self.first_write_ns: int | None = None
-        self.read_ns = 0
-        """Stamp of the latest read handed on."""
-        self._loop = asyncio.get_running_loop()
-        self._reads: deque[tuple[int, bytes]] = deque()
-        self._waiter: asyncio.Future[None] | None = None
+        self.connect_ns = 0
+        self.sent_ns: int | None = None
+        self._on_read: OnRead | None = None
+        self._on_end: OnEnd | None = None
+        self._ended = False
         self._writable = asyncio.Event()
         self._writable.set()
-        self._closed = False
-        self._error: Exception | None = None
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -53,18 +119,20 @@ class _Socket(asyncio.Protocol, httpcore.AsyncNetworkStream):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self._reads.append((perf_counter_ns(), data))
-        self._wake()
+        if self._on_read is not None:
+            self._on_read(data, perf_counter_ns())
 
     def eof_received(self) -> None:
-        self._closed = True
-        self._wake()
+        self._end(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._closed = True
-        self._error = self._error or exc
         self._writable.set()
-        self._wake()
+        self._end(None if exc is None else _words(exc))
+
+    def _end(self, words: str | None) -> None:
+        if not self._ended and self._on_end is not None:
+            self._ended = True
+            self._on_end(words, perf_counter_ns())
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -72,101 +140,19 @@ class _Socket(asyncio.Protocol, httpcore.AsyncNetworkStream):
     def resume_writing(self) -> None:
         self._writable.set()
 
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+    def listen(self, on_read: OnRead, on_end: OnEnd) -> None:
+        self._on_read, self._on_end = on_read, on_end
 
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        assert timeout is None, "the caller of the exchange sets the deadlines"
-        while not self._reads:
-            if self._error is not None:
-                raise httpcore.ReadError(str(self._error) or type(self._error).__name__) from self._error
-            if self._closed:
-                self.read_ns = perf_counter_ns()
-                return b""
-            self._waiter = self._loop.create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-        self.read_ns, data = self._reads.popleft()
-        if len(data) > max_bytes:
-            self._reads.appendleft((self.read_ns, data[max_bytes:]))
-            data = data[:max_bytes]
-        return data
-
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        assert timeout is None, "the caller of the exchange sets the deadlines"
-        if self.first_write_ns is None:
-            self.first_write_ns = perf_counter_ns()
-        if self._transport is None or self._transport.is_closing():
-            raise httpcore.WriteError("the connection is closed")
-        self._transport.write(buffer)
+    async def send(self, data: bytes) -> None:
+        assert self._transport is not None
+        self.sent_ns = self.sent_ns or perf_counter_ns()
+        self._transport.write(data)
         await self._writable.wait()
 
-    async def aclose(self) -> None:
-        self.abort()
-
     def abort(self) -> None:
+        self._ended = True
         if self._transport is not None:
             self._transport.abort()
-
-
-class Connection:
-    """An open connection for one request. `abort` it when done, whatever happened."""
-
-    def __init__(self, url: httpx.URL, socket: _Socket, connect_ns: int) -> None:
-        self.connect_ns = connect_ns
-        """How long opening took, TLS included."""
-        self._url = url
-        self._socket = socket
-        self._http = httpcore.AsyncHTTP11Connection(_core_url(url).origin, socket)
-        self._response: httpcore.Response | None = None
-
-    @property
-    def sent_ns(self) -> int | None:
-        """The moment before the first byte of the request was written; None before."""
-        return self._socket.first_write_ns
-
-    @property
-    def read_ns(self) -> int:
-        """When the latest read came in that was handed on: the arrival of what `body` just yielded."""
-        return self._socket.read_ns
-
-    async def post(self, body: bytes, headers: dict[str, str]) -> Response:
-        """Send a POST with a JSON body and wait for the headers of its answer. Raises TransportError."""
-        lines = [
-            (b"Host", self._url.netloc),
-            (b"User-Agent", _USER_AGENT),
-            (b"Accept", b"text/event-stream, application/json"),
-            (b"Accept-Encoding", b"identity"),
-            (b"Content-Type", b"application/json"),
-            (b"Content-Length", str(len(body)).encode()),
-            *((name.encode(), value.encode()) for name, value in headers.items()),
-        ]
-        request = httpcore.Request("POST", _core_url(self._url), headers=lines, content=_whole(body))
-        try:
-            self._response = await self._http.handle_async_request(request)
-        except (httpcore.NetworkError, httpcore.ProtocolError) as error:
-            raise TransportError(_words(error)) from None
-        return Response(
-            status=self._response.status,
-            headers={name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self._response.headers},
-            headers_ns=self._socket.read_ns,
-        )
-
-    async def body(self) -> AsyncIterator[bytes]:
-        """The body as it comes, transfer encoding removed. Raises TransportError where it is cut short."""
-        assert self._response is not None, "a body follows its headers"
-        try:
-            async for part in self._response.aiter_stream():
-                yield part
-        except (httpcore.NetworkError, httpcore.ProtocolError) as error:
-            raise TransportError(_words(error)) from None
-
-    def abort(self) -> None:
-        """Close at once: the engine sees that nobody listens."""
-        self._socket.abort()
 
 
 async def connect(url: httpx.URL, tls: ssl.SSLContext | None = None) -> Connection:
@@ -176,28 +162,41 @@ async def connect(url: httpx.URL, tls: ssl.SSLContext | None = None) -> Connecti
     """
     if url.scheme not in ("http", "https") or not url.host:
         raise TransportError(f"{url} is no http or https URL")
-    secure = (tls or ssl.create_default_context()) if url.scheme == "https" else None
     started = perf_counter_ns()
     try:
-        _, socket = await asyncio.get_running_loop().create_connection(
-            _Socket, url.host, _core_url(url).origin.port, ssl=secure
-        )
-    except (OSError, ssl.SSLError, UnicodeError) as error:
+        if url.scheme == "http":
+            sock = await _connected(url.host, url.port or 80)
+            return _Plain(sock, perf_counter_ns() - started)
+        loop = asyncio.get_running_loop()
+        context = tls or ssl.create_default_context()
+        _, secure = await loop.create_connection(_Tls, url.host, url.port or 443, ssl=context)
+    except (OSError, UnicodeError) as error:
         raise TransportError(f"cannot connect to {url.host}: {_words(error)}") from None
-    return Connection(url, socket, perf_counter_ns() - started)
+    secure.connect_ns = perf_counter_ns() - started
+    return secure
 
 
-async def _whole(body: bytes) -> AsyncIterator[bytes]:
-    yield body
-
-
-def _core_url(url: httpx.URL) -> httpcore.URL:
-    return httpcore.URL(
-        scheme=url.raw_scheme,
-        host=url.raw_host,
-        port=url.port or (443 if url.scheme == "https" else 80),
-        target=url.raw_path,
-    )
+async def _connected(host: str, port: int) -> socket.socket:
+    """A socket to the first address of `host` that answers. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    failed: OSError | None = None
+    for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+            await loop.sock_connect(sock, address)
+        except OSError as error:
+            sock.close()
+            failed = error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise failed or OSError(f"{host} has no address")
 
 
 def _words(error: Exception) -> str:
