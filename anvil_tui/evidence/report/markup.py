@@ -93,15 +93,15 @@ def source(*paths: str) -> Html:
     return joined((tag("code", path) for path in paths), ", ")
 
 
-def few_sources(paths: Sequence[str]) -> Html:
-    """The artifacts that figures come from: all of a few, else the first, the last and how many."""
-    if len(paths) <= 2:
+def few_sources(paths: Sequence[str], most: int = 2) -> Html:
+    """The artifacts that figures come from: `most` of them by name, and how many more there are."""
+    if len(paths) <= most + 1:
         return source(*paths)
-    return joined([source(paths[0]), f" … {paths[-1].rpartition('/')[2]} ({len(paths)} files)"])
+    return joined([source(*paths[:most]), f" and {len(paths) - most} more"])
 
 
 _TONES = {
-    "good": ("PASS", "passed", "complete", "proven", "observed", "ready", "explained", "met", "equivalent"),
+    "good": ("PASS", "passed", "complete", "proven", "observed", "ready", "explained", "met", "whole"),
     "bad": ("FAIL", "failed", "fail", "violated", "died_after_ready", "not met"),
 }
 

@@ -130,7 +130,7 @@ def page(contents: Contents, plots: tuple[Plot, ...], drawings: Drawings) -> Htm
         (
             "startup",
             "Start-up",
-            joined([drawn("start"), startup.starts(contents), startup.phases(contents)]),
+            joined([startup.loads(contents), drawn("start"), startup.starts(contents), startup.phases(contents)]),
         ),
         ("kv", "KV cache", startup.kv(contents)),
         ("lanes", "Lanes", summary.identity(contents)),

@@ -38,6 +38,14 @@ class RunStory:
     path: str | None = None
 
 
+@dataclass
+class BlockLoad:
+    """One planned load of a paired campaign, as it went."""
+
+    begun: events.BlockLoadBegun
+    ended: events.BlockLoadEnded | None = None
+
+
 @dataclass(frozen=True)
 class Trouble:
     """Something that a reader must know: when, what kind, in which words."""
@@ -63,6 +71,7 @@ class Story:
     samplers: list[events.SamplerStarted] = field(default_factory=list)
     loads: list[LoadStory] = field(default_factory=list)
     runs: list[RunStory] = field(default_factory=list)
+    blocks: list[BlockLoad] = field(default_factory=list)
     reports: list[events.StartupReported] = field(default_factory=list)
     redactions: dict[str, int] = field(default_factory=dict)
     troubles: list[Trouble] = field(default_factory=list)
@@ -100,6 +109,7 @@ def tell(journal: Iterable[tuple[Envelope, Event | None]]) -> Story:
             case _:
                 _tell_load(story, envelope, event, boot)
                 _tell_run(story, envelope, event)
+                _tell_block(story, envelope, event)
                 _tell_rest(story, envelope, event)
     return story
 
@@ -146,6 +156,28 @@ def _tell_run(story: Story, envelope: Envelope, event: Event) -> None:
             story.runs.append(RunStory(None, event.what, event.target_tokens, "skipped", event.words))
             target = f" of {event.target_tokens:,} tokens" if event.target_tokens is not None else ""
             _note(story, envelope, "not begun", f"{event.what}{target}: {event.words}")
+
+
+def _tell_block(story: Story, envelope: Envelope, event: Event) -> None:
+    match event:
+        case events.BlockLoadBegun():
+            story.blocks.append(BlockLoad(event))
+        case events.BlockLoadEnded():
+            if open_ := next((one for one in reversed(story.blocks) if one.begun.number == event.number), None):
+                open_.ended = event
+            if not event.whole:
+                _note(story, envelope, "load cut short", f"load {event.number} of block {event.block}: {event.words}")
+        case events.BlockInterrupted():
+            _note(story, envelope, "block interrupted", f"block {event.block}: {event.words}")
+        case events.MemoryReturned(returned=False):
+            _note(story, envelope, "memory did not come back", event.words)
+        case events.LoadStopped(gone=False):
+            _note(story, envelope, "load did not stop", f"{event.lane}, load {event.load_id}")
+        case events.WatchHashed(sha256=None):
+            _note(story, envelope, "watched, not readable", f"{event.means} {event.target}: {event.words}")
+        case events.Validated():
+            if event.exit_code != 0:
+                _note(story, envelope, "validation failed", f"{event.name}: exit code {event.exit_code}; {event.path}")
 
 
 def _tell_rest(story: Story, envelope: Envelope, event: Event) -> None:

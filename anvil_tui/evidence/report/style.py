@@ -19,7 +19,7 @@ CSS = """
 }
 * { box-sizing: border-box; }
 body {
-  margin: 0 auto; padding: 28px 32px 64px; max-width: 1080px; background: var(--paper); color: var(--ink);
+  margin: 0 auto; padding: 28px 32px 64px; max-width: 1120px; background: var(--paper); color: var(--ink);
   font: 14px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif;
 }
 h1 { font-size: 25px; line-height: 1.2; margin: 0 0 8px; overflow-wrap: anywhere; }
@@ -45,15 +45,19 @@ sup { color: var(--muted); font-size: 9px; margin-left: 2px; }
 .tile { border: 1px solid var(--line); border-radius: 4px; padding: 9px 12px; display: flex; flex-direction: column; }
 .tile > span { color: var(--muted); font-size: 12px; }
 .tile b { font-size: 19px; font-weight: 600; font-variant-numeric: tabular-nums; margin: 1px 0 2px; }
+.tile b small { display: block; font-size: 11px; font-weight: 400; color: var(--muted); }
 .tile b .verdict { font-size: 15px; }
 .tile code { color: var(--muted); font-size: 10.5px; margin-top: auto; }
+.key { display: flex; flex-wrap: wrap; gap: 0 12px; align-items: baseline; }
+.key b { font-variant-numeric: tabular-nums; }
+.key small { color: var(--muted); }
 nav { margin: 14px 0 0; font-size: 13px; display: flex; flex-wrap: wrap; gap: 4px 16px; }
 .scroll { overflow-x: auto; margin: 10px 0 18px; }
 table { border-collapse: collapse; width: 100%; font-size: 12.5px; }
 caption { text-align: left; padding: 0 0 6px; line-height: 1.4; }
 th { text-align: left; font-weight: 600; color: var(--muted); vertical-align: bottom; }
 thead th { border-bottom: 1.5px solid var(--muted); line-height: 1.25; }
-th, td { padding: 4px 10px 4px 0; border-bottom: 1px solid var(--line); }
+th, td { padding: 4px 8px 4px 0; border-bottom: 1px solid var(--line); }
 td { vertical-align: top; overflow-wrap: break-word; }
 .run { white-space: nowrap; }
 .figure { text-align: right; font-variant-numeric: tabular-nums; }
@@ -78,7 +82,7 @@ dd { margin: 0 0 8px; color: var(--muted); break-inside: avoid; }
   nav { display: none; }
   h2 { margin-top: 22px; break-after: avoid; }
   h3, figcaption, caption { break-after: avoid; }
-  figure, tr, .tile, .rehearsal, blockquote { break-inside: avoid; }
+  figure, tr, caption, .tile, .rehearsal, blockquote { break-inside: avoid; }
   thead { display: table-header-group; }
   .scroll { overflow: visible; }
   .run { white-space: normal; }

@@ -11,9 +11,9 @@ from anvil_tui.records.artifact import RunArtifact
 from anvil_tui.text import sanitise
 
 PANELS = (
-    ("ttft_s", "TTFT (s)"),
-    ("prefill_tok_s", "effective prefill (tok/s)"),
-    ("decode_tok_s", "decode (tok/s)"),
+    ("ttft_s", "TTFT (s)", ",.3~f"),
+    ("prefill_tok_s", "effective prefill (tok/s)", "~s"),
+    ("decode_tok_s", "decode (tok/s)", "~s"),
 )
 
 
@@ -32,7 +32,7 @@ def ladder_chart(runs: Sequence[RunArtifact], lanes: Sequence[str], *, rehearsal
         if not run.passed and run.target_tokens is not None
     ]
     names = [name for lane in lanes if (name := sanitise(lane)) in {point["lane"] for point in [*points, *failed]}]
-    panels = [_panel(field, title, points, failed, names) for field, title in PANELS]
+    panels = [_panel(panel, points, failed, names) for panel in PANELS]
     return chart(
         {"hconcat": panels, "spacing": 28},
         description="TTFT, effective prefill and decode rate over prompt tokens",
@@ -59,8 +59,12 @@ def _points(run: RunArtifact) -> Iterator[dict[str, Any]]:
 
 
 def _panel(
-    field: str, title: str, points: Sequence[dict[str, Any]], failed: Sequence[dict[str, Any]], names: Sequence[str]
+    panel: tuple[str, str, str],
+    points: Sequence[dict[str, Any]],
+    failed: Sequence[dict[str, Any]],
+    names: Sequence[str],
 ) -> dict[str, Any]:
+    field, title, number = panel
     here = [{name: point[name] for name in ("lane", "run", "tokens", field)} for point in points if field in point]
     x = {
         "field": "tokens",
@@ -68,7 +72,7 @@ def _panel(
         "title": "prompt tokens",
         "axis": {"format": "~s", "tickCount": 5},
     }
-    y = {"field": field, "type": "quantitative", "title": title, "axis": {"format": "~s"}}
+    y = {"field": field, "type": "quantitative", "title": title, "axis": {"format": number}}
     color = {"field": "lane", "type": "nominal", **series(names)}
     layers: list[dict[str, Any]] = [
         {
@@ -78,7 +82,7 @@ def _panel(
         },
         {
             "data": {"values": here},
-            "mark": {"type": "point", "filled": True, "size": 42, "opacity": 0.9},
+            "mark": {"type": "point", "filled": True, "size": 42, "opacity": 1},
             "encoding": {"x": x, "y": y, "color": color},
         },
     ]

@@ -84,7 +84,7 @@ def memory_chart(
             _panel(drawn, 170, near, "near the reserve (GiB)"),
         ]
     else:
-        panels = [_panel(drawn, 170, max(top, highest), "free (GiB)")]
+        panels = [_panel(drawn, 170, max(top, 1.15 * highest), "free (GiB)")]
     return chart(
         {"vconcat": panels, "spacing": 14},
         description="Free GPU memory over time",

@@ -14,6 +14,7 @@ from anvil_tui.evidence.report.markup import (
     Column,
     Html,
     facts,
+    few_sources,
     joined,
     paragraphs,
     said,
@@ -30,6 +31,8 @@ from anvil_tui.records.comparison import Caveat, Effect
 T = TypeVar("T")
 PAIRED, CHANGE, ACCEPTANCE = "paired-capacity-comparison/v1", "controlled-change/v1", "anvil-acceptance/v1"
 _TITLES = {PAIRED: "Paired comparison", CHANGE: "Controlled change", ACCEPTANCE: "Acceptance conditions"}
+_BESIDE = {"startup_measurements": "Start-up", "matched_context_ladder": "Matched ladder, largest request"}
+"""Parts of a controlled change that hold both arms."""
 _ROWS = 300
 """Fields of a document that are listed at most; its file holds all."""
 _OWN_TABLES = frozenset(
@@ -48,6 +51,7 @@ _OWN_TABLES = frozenset(
         "private_raw_artifact_hashes_sha256",
         "kv_explanation",
         "conditions",
+        "rehearsal",
     }
 )
 """Parts that stand in tables of their own, elsewhere on the page or only in the file."""
@@ -65,9 +69,13 @@ def _document(one: Filed[dict[str, Any]]) -> Html:
     parts: list[Html] = [tag("h3", title), tag("p", "From ", source(one.path), ".", class_="quiet")]
     if schema == PAIRED:
         parts.append(_metrics(document))
-    parts += [_conditions(document), _invariants(document), _claims(document), _caveats(document)]
-    shown = _OWN_TABLES if schema in _TITLES else frozenset({"schema"})
-    rows = [(name, said(plain(value))) for name, value in flat({k: v for k, v in document.items() if k not in shown})]
+    if schema == CHANGE:
+        parts += [_side_by_side(title, document.get(field)) for field, title in _BESIDE.items()]
+    parts += [_conditions(document), _claims(document), _caveats(document), _invariants(document)]
+    hidden = (
+        {"schema"} | (_OWN_TABLES if schema in _TITLES else set()) | ({"campaign"} if schema == ACCEPTANCE else set())
+    )
+    rows = [(name, said(plain(value))) for name, value in flat({k: v for k, v in document.items() if k not in hidden})]
     if rows:
         rest = f" The first {_ROWS} of {len(rows):,}." if len(rows) > _ROWS else ""
         parts.append(facts(rows[:_ROWS], joined(["Its other fields, from ", source(one.path), f".{rest}"])))
@@ -119,11 +127,46 @@ def _metric_table(protocol: str, group: object, baseline: str, candidate: str) -
     return table(columns, rows, f"{words}Change and interval are of {candidate} against {baseline}.")
 
 
+def _side_by_side(title: str, part: object) -> Html:
+    """The fields of `baseline_…` and `candidate_…` in two columns, with the document's own difference of them."""
+    if not isinstance(part, dict):
+        return Html("")
+    arms = [next((name for name in part if name.startswith(role)), "") for role in ("baseline_", "candidate_")]
+    baseline, candidate = (_scalars(part.get(name)) for name in arms)
+    if not baseline and not candidate:
+        return Html("")
+    name, told = next(
+        ((name, told) for name, told in part.items() if "candidate_minus_baseline" in name and isinstance(told, dict)),
+        ("", {}),
+    )
+    unit = " %" if name.endswith("percent") else ""
+    rows: list[Sequence[Cell]] = []
+    for field in dict.fromkeys([*baseline, *candidate]):
+        change = _number(told.get(field, told.get(field.removeprefix("largest_").removesuffix("_ms"))))
+        cells = [_scalar(one.get(field)) for one in (baseline, candidate)]
+        rows.append((field.replace("_", " "), *cells, "" if change is None else f"{change:+,g}{unit}"))
+    arm_names = [name.partition("_")[2] for name in arms]
+    return table((Column(title), *(Column(name, figure=True) for name in (*arm_names, "Change"))), rows)
+
+
+def _scalars(arm: object) -> dict[str, Any]:
+    """The plain fields of an arm, null ones too."""
+    told = arm.items() if isinstance(arm, dict) else ()
+    return {name: value for name, value in told if not isinstance(value, dict | list) and name != "source"}
+
+
+def _scalar(value: object) -> Cell:
+    """A field of a document in a table: figures with six digits, null as n/a."""
+    if value is None or isinstance(value, str):
+        return value
+    return f"{value:,.6g}" if isinstance(value, float) else plain(value)
+
+
 def _conditions(document: Mapping[str, Any]) -> Html:
     """Each acceptance condition, how it stands and what it rests on."""
     rows = [
-        (said(state.text), verdict(state.state), said(state.words), source(*state.evidence))
-        for one in _list(document.get("conditions"))
+        (said(state.text), verdict(state.state), said(state.words), few_sources(state.evidence, most=1))
+        for one in _list(document.get("conditions", "rehearsal"))
         if (state := _as(ConditionState, one)) is not None
     ]
     columns = (Column("Condition"), Column("State"), Column("In words"), Column("Evidence"))
@@ -158,14 +201,14 @@ def _claims(document: Mapping[str, Any]) -> Html:
                     if not claim.missing
                     else joined([said(claim.text), " Missing: ", said(claim.missing)])
                 )
-                rows.append((words, verdict(claim.status), source(*claim.evidence)))
+                rows.append((words, verdict(claim.status), few_sources(claim.evidence, most=1)))
     columns = (Column("Claim"), Column("Status"), Column("Evidence"))
     return table(columns, rows) if rows else Html("")
 
 
 def _caveats(document: Mapping[str, Any]) -> Html:
     rows = [
-        (caveat.rule.replace("_", " "), said(caveat.text, 2000), source(*caveat.evidence))
+        (caveat.rule.replace("_", " "), said(caveat.text, 2000), few_sources(caveat.evidence, most=1))
         for one in _list(document.get("caveats"))
         if (caveat := _as(Caveat, one)) is not None
     ]
@@ -193,7 +236,7 @@ def decision(contents: Contents) -> Html:
 
 
 def _evidence(one: Mapping[str, Any]) -> Html:
-    return source(*map(str, _list(one.get("evidence"))))
+    return few_sources([str(path) for path in _list(one.get("evidence"))], most=1)
 
 
 def _list(value: object) -> Iterator[Any]:

@@ -36,6 +36,7 @@ def runs(contents: Contents) -> Html:
         Column("Run"),
         Column("What"),
         Column("Result"),
+        Column("Reserve"),
         Column("Target", figure=True),
         Column("Prompt p50", figure=True),
         Column("Output", figure=True),
@@ -47,7 +48,6 @@ def runs(contents: Contents) -> Html:
         Column("Prefill tok/s", figure=True),
         Column("Decode tok/s", figure=True),
         Column("Throughput tok/s", figure=True),
-        Column("Reserve"),
     )
     caption = joined(
         [
@@ -64,29 +64,34 @@ def _run_row(one: Filed[RunArtifact], state: str) -> Sequence[Cell]:
     run, metrics = one.record, one.record.metrics
     cached = [record.cached_tokens for record in run.requests]
     known = [count for count in cached if count is not None]
-    judged = run.reserve
-    return (
+    head = (
         tag("span", run.run, class_="run", title=one.path),
         run.what,
         verdict(state),
-        NOTHING if run.what == "gate" else figures.whole(run.target_tokens),
+        verdict(run.reserve.verdict if run.reserve is not None else None),
+    )
+    completed = f"{metrics.completed} of {metrics.requests}" if metrics else None
+    if run.what == "gate":  # Its requests are unlike each other: a median of them says nothing.
+        return (*head, *[NOTHING] * 4, completed, *[NOTHING] * 6)
+    return (
+        *head,
+        figures.whole(run.target_tokens),
         figures.whole(metrics.prompt_tokens_p50 if metrics else None),
         figures.whole(metrics.output_tokens if metrics else None),
         figures.whole(sum(known) if known and len(known) == len(cached) else None),
-        f"{metrics.completed} of {metrics.requests}" if metrics else None,
+        completed,
         figures.measured(metrics.time_to_first_output_p50_ms if metrics else None),
         figures.measured(metrics.ttft_p50_ms if metrics else None),
         figures.measured(metrics.e2e_p50_ms if metrics else None),
         figures.measured(metrics.effective_prefill_tok_s_p50 if metrics else None),
         figures.measured(metrics.decode_tok_s_p50 if metrics else None),
         figures.measured(metrics.throughput_tok_s if metrics else None),
-        verdict(judged.verdict if judged is not None else None),
     )
 
 
 def _bare_row(run: str | None, what: str, target: int | None, state: str) -> Sequence[Cell]:
     """A run without an artifact has no figures. Its words stand among what went wrong."""
-    return (run, what, verdict(state), NOTHING if target is None else figures.whole(target), *[NOTHING] * 11)
+    return (run, what, verdict(state), NOTHING, NOTHING if target is None else figures.whole(target), *[NOTHING] * 10)
 
 
 def checks(contents: Contents) -> Html:
@@ -98,9 +103,11 @@ def checks(contents: Contents) -> Html:
             rows.setdefault((check.name, passed, said(check.words)), []).append(one.path)
     if not rows:
         return tag("p", "No run has checks.", class_="quiet")
+    names = list(dict.fromkeys(name for name, _, _ in rows))
+    grouped = sorted(rows.items(), key=lambda row: names.index(row[0][0]))
     columns = (Column("Check"), Column("Result"), Column("In words"), Column("Source"))
     return table(
-        columns, [(name, verdict(passed), words, few_sources(paths)) for (name, passed, words), paths in rows.items()]
+        columns, [(name, verdict(passed), words, few_sources(paths)) for (name, passed, words), paths in grouped]
     )
 
 

@@ -33,6 +33,26 @@ _SINGLE = (
 )
 
 
+def loads(contents: Contents) -> Html:
+    """The loads of a paired campaign in their order; those that were cut short are kept and not counted."""
+    rows = [
+        (
+            str(one.begun.number + 1),
+            f"{one.begun.block}{' (replay)' if one.begun.replay else ''}",
+            one.begun.arm,
+            one.begun.lane,
+            one.ended.load_id if one.ended is not None else None,
+            verdict("not ended" if one.ended is None else "whole" if one.ended.whole else "cut short"),
+            said(one.ended.health) if one.ended is not None else None,
+            said(one.ended.words) if one.ended is not None else None,
+        )
+        for one in contents.story.blocks
+    ]
+    titles = ("Load", "Block", "Arm", "Lane", "Load id", "State", "Health at the end", "In words")
+    caption = joined(["A block is one load of each arm. From ", source("journal.jsonl"), "."])
+    return table([Column(title) for title in titles], rows, caption) if rows else Html("")
+
+
 def starts(contents: Contents) -> Html:
     """Each start-up report, one column a start; ranks apart where they differ, each figure with its log line."""
     reports = contents.starts

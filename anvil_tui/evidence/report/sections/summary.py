@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any
 
 from anvil_tui.evidence.report import figures
 from anvil_tui.evidence.report.contents import Contents, Filed
-from anvil_tui.evidence.report.markup import NA, Column, Html, facts, joined, said, source, table, tag, verdict
+from anvil_tui.evidence.report.markup import NA, Column, Html, facts, joined, said, shown, source, table, tag, verdict
 from anvil_tui.evidence.run_metrics import request_timing
 from anvil_tui.records.artifact import RunArtifact
 from anvil_tui.records.lane import RehearsalLaunch
 from anvil_tui.records.vram import MIB
 
+_CAPACITY = (
+    ("TTFT", "ttft_p50_ms", "ms"),
+    ("prefill", "effective_prefill_tok_s_p50", "tok/s"),
+    ("decode", "decode_tok_s_p50", "tok/s"),
+    ("throughput", "throughput_tok_s", "tok/s"),
+)
 _WORST_FIRST = ("FAIL", "UNKNOWN", "INCOMPLETE", "PASS (spill not checked)", "PASS")
 
 
@@ -60,29 +68,57 @@ def heading(contents: Contents) -> Html:
     )
 
 
+@dataclass(frozen=True)
+class KeyFigure:
+    """A figure that counts, of one lane, and the artifact that tells it."""
+
+    label: str
+    value: Html
+    path: str
+
+
 def key_figures(contents: Contents) -> Html:
-    """Tiles, each with the artifact it comes from."""
-    tiles = [tile for lane in contents.lanes for tile in _tiles(contents, lane)]
-    return tag("div", *tiles, class_="tiles") if tiles else Html("")
+    """What counts at a glance: tiles for one lane, side by side in a table for several."""
+    lanes = contents.lanes
+    told = {lane: list(_key_figures(contents, lane)) for lane in lanes}
+    if len(lanes) < 2:
+        tiles = [_tile(one) for one in told.get(lanes[0], ())] if lanes else []
+        return tag("div", *tiles, class_="tiles") if tiles else Html("")
+    labels = dict.fromkeys(one.label for of_lane in told.values() for one in of_lane)
+    rows = [(tag("b", label), *(_side(told[lane], label) for lane in lanes)) for label in labels]
+    return table((Column("Key figures"), *(Column(lane) for lane in lanes)), rows) if rows else Html("")
 
 
-def _tiles(contents: Contents, lane: str) -> Iterator[Html]:
+def _tile(one: KeyFigure) -> Html:
+    return tag("div", tag("span", one.label), tag("b", one.value), source(one.path), class_="tile")
+
+
+def _side(told: Sequence[KeyFigure], label: str) -> Html | None:
+    """The figure of one lane, its artifact below it."""
+    one = next((one for one in told if one.label == label), None)
+    return None if one is None else tag("div", tag("b", one.value), tag("small", source(one.path)), class_="key")
+
+
+def _key_figures(contents: Contents, lane: str) -> Iterator[KeyFigure]:
     runs = [one for one in contents.runs if one.record.lane.lane == lane]
-    of = f"{lane}: " if len(contents.lanes) > 1 else ""
-    for load in contents.story.loads:
-        if load.lane == lane and load.ready is not None and load.started_us is not None:
-            yield _tile(f"{of}start-up", figures.seconds(load.ready.startup_seconds), "journal.jsonl")
-            break
-    yield from _rung_tiles(of, [one for one in runs if one.record.what == "rung" and one.record.passed])
-    yield from _capacity_tiles(of, [one for one in runs if one.record.what == "capacity"])
-    for one in runs:
-        if one.record.what == "gate":
-            passed = sum(check.passed is True for check in one.record.checks)
-            yield _tile(f"{of}gate", f"{passed} of {len(one.record.checks)} checks", one.path)
-    yield from _reserve_tile(of, runs)
+    starts = [
+        load.ready.startup_seconds
+        for load in contents.story.loads
+        if load.lane == lane and load.started_us is not None and load.ready is not None
+    ]
+    if starts:
+        yield KeyFigure("start-up", _median(starts, figures.seconds, "loads"), "journal.jsonl")
+    yield from _of_rungs([one for one in runs if one.record.what == "rung" and one.record.passed])
+    yield from _of_capacity([one for one in runs if one.record.what == "capacity"])
+    for number, one in enumerate((one for one in runs if one.record.what == "gate"), 1):
+        passed = sum(check.passed is True for check in one.record.checks)
+        label = "gate" if number == 1 else f"gate {number}"
+        yield KeyFigure(label, shown(f"{passed} of {len(one.record.checks)} checks"), one.path)
+    yield from _of_reserve(runs)
 
 
-def _rung_tiles(of: str, rungs: Sequence[Filed[RunArtifact]]) -> Iterator[Html]:
+def _of_rungs(rungs: Sequence[Filed[RunArtifact]]) -> Iterator[KeyFigure]:
+    """Of the longest prompt that was served; the first of equal ones."""
     sized = [
         (record.prompt_tokens, one.path, record)
         for one in rungs
@@ -95,47 +131,55 @@ def _rung_tiles(of: str, rungs: Sequence[Filed[RunArtifact]]) -> Iterator[Html]:
     timing = request_timing(record)
     ttft = None if timing.ttft_ms is None else timing.ttft_ms / 1000
     at = f"at {tokens:,} tokens"
-    yield _tile(f"{of}longest prompt served", figures.whole(tokens, "tokens"), path)
-    yield _tile(f"{of}TTFT {at}", figures.measured(ttft, "s"), path)
-    yield _tile(f"{of}prefill {at}", figures.measured(timing.effective_prefill_tok_s, "tok/s"), path)
-    yield _tile(f"{of}decode {at}", figures.measured(timing.decode_tok_s, "tok/s"), path)
+    yield KeyFigure("longest prompt served", figures.whole(tokens, "tokens"), path)
+    yield KeyFigure(f"TTFT {at}", figures.measured(ttft, "s"), path)
+    yield KeyFigure(f"prefill {at}", figures.measured(timing.effective_prefill_tok_s, "tok/s"), path)
+    yield KeyFigure(f"decode {at}", figures.measured(timing.decode_tok_s, "tok/s"), path)
 
 
-def _capacity_tiles(of: str, runs: Sequence[Filed[RunArtifact]]) -> Iterator[Html]:
-    scored = [one for one in runs if one.record.passed and one.record.metrics is not None]
-    if not runs:
-        return
-    completed = sum(one.record.metrics.completed for one in runs if one.record.metrics is not None)
-    total = sum(len(one.record.requests) for one in runs)
-    yield _tile(f"{of}requests completed", f"{completed:,} of {total:,}", "runs/")
-    told: tuple[tuple[str, str, str], ...] = (
-        ("TTFT", "ttft_p50_ms", "ms"),
-        ("decode", "decode_tok_s_p50", "tok/s"),
-        ("throughput", "throughput_tok_s", "tok/s"),
-    )
-    for name, field, unit in told:
-        values = [value for one in scored if (value := getattr(one.record.metrics, field)) is not None]
-        label = f"{of}{name}, median of {len(values)} runs"
-        yield _tile(label, figures.measured(median(values) if values else None, unit), "runs/")
+def _of_capacity(runs: Sequence[Filed[RunArtifact]]) -> Iterator[KeyFigure]:
+    """Medians of each passed run's p50, by what the runs were: prompt tokens and concurrency."""
+    protocols = sorted({(one.record.target_tokens or 0, _concurrency(one.record)) for one in runs})
+    for tokens, concurrency in protocols:
+        mine = [
+            one for one in runs if (one.record.target_tokens or 0, _concurrency(one.record)) == (tokens, concurrency)
+        ]
+        scored = [one.record.metrics for one in mine if one.record.passed and one.record.metrics is not None]
+        where = mine[0].path if len(mine) == 1 else f"{mine[0].path} and {len(mine) - 1} more"
+        of = "" if len(protocols) == 1 else f" ({tokens:,} tokens × {concurrency})"
+        completed = sum(one.record.metrics.completed for one in mine if one.record.metrics is not None)
+        total = sum(len(one.record.requests) for one in mine)
+        yield KeyFigure(f"requests completed{of}", shown(f"{completed:,} of {total:,}"), where)
+        for name, field, unit in _CAPACITY:
+            value = _median([getattr(one, field) for one in scored], partial(figures.measured, unit=unit), "runs")
+            yield KeyFigure(f"{name}{of}", value, where)
 
 
-def _reserve_tile(of: str, runs: Sequence[Filed[RunArtifact]]) -> Iterator[Html]:
+def _median(values: Sequence[float | None], write: Callable[[float | None], Html], of: str) -> Html:
+    """The median of what is known, and of how many."""
+    known = [value for value in values if value is not None]
+    words = tag("small", f" median of {len(known)} {of}") if len(known) > 1 else ""
+    return joined([write(median(known) if known else None), words])
+
+
+def _concurrency(run: RunArtifact) -> int:
+    return run.capacity.concurrency if run.capacity is not None else 1
+
+
+def _of_reserve(runs: Sequence[Filed[RunArtifact]]) -> Iterator[KeyFigure]:
+    """The worst verdict, and the least margin of any GPU in any run."""
     judged = [(one.record.reserve, one.path) for one in runs if one.record.reserve is not None]
     if not judged:
         return
     worst, path = min(judged, key=lambda row: _WORST_FIRST.index(row[0].verdict))
+    waived = "" if worst.policy == "enforce" else f" ({worst.policy})"
+    yield KeyFigure(f"VRAM reserve{waived}", verdict(worst.verdict), path)
     margins = [
         (gpu.margin_bytes, where) for reserve, where in judged for gpu in reserve.gpus if gpu.margin_bytes is not None
     ]
-    waived = "" if worst.policy == "enforce" else f" ({worst.policy})"
-    yield _tile(f"{of}VRAM reserve{waived}", verdict(worst.verdict), path)
     if margins:
         least, where = min(margins)
-        yield _tile(f"{of}least margin to {worst.reserve_mib:,} MiB", f"{least // MIB:+,} MiB", where)
-
-
-def _tile(label: str, value: Html | str, path: str) -> Html:
-    return tag("div", tag("span", label), tag("b", value), source(path), class_="tile")
+        yield KeyFigure(f"least margin to {worst.reserve_mib:,} MiB", shown(f"{least // MIB:+,} MiB"), where)
 
 
 def troubles(contents: Contents) -> Html:

@@ -59,7 +59,9 @@ def campaign(
 ) -> Path:
     """Write a campaign folder; returns its path."""
     lanes = list(dict.fromkeys(run.lane.lane for run in runs)) or ["lane"]
-    write(folder / "plan.json", {"schema": "anvil-plan/v1", "kind": "ladder", "lanes": lanes, "rehearsal": False} | plan)
+    write(
+        folder / "plan.json", {"schema": "anvil-plan/v1", "kind": "ladder", "lanes": lanes, "rehearsal": False} | plan
+    )
     for run in runs:
         write(folder / "runs" / f"{run.run}.json", run)
     lines = [msgspec.json.encode(one) for one in envelopes(journal or [runner_started()])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,7 +28,7 @@ def test_spans_keep_the_lows_the_highs_and_the_silences(steps: list[tuple[int, i
     found = list(spans(GpuTrace(array("q", times), array("q", frees)), times[0], times[-1], columns))
     assert min(span.low for span in found) == min(frees) and max(span.high for span in found) == max(frees)
     assert all(span.low <= span.high and span.from_us <= span.to_us for span in found)
-    silences = sum(after - before > SILENCE_US for before, after in zip(times, times[1:], strict=False))
+    silences = sum(after - before > SILENCE_US for before, after in pairwise(times))
     assert found[-1].segment == silences
     assert len(found) <= columns + silences
     covered = [(span.from_us, span.to_us) for span in found]
