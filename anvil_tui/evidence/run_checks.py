@@ -158,7 +158,9 @@ def _reserve_word(reserve: ReserveVerdict | None) -> str:
 
 
 def _joined(checks: Sequence[Check], figures: Sequence[str]) -> str:
-    return "; ".join(part for part in (failed_words(checks), ", ".join(filter(None, figures))) if part)
+    """What failed but for the reserve, which stands among the figures; then the figures."""
+    failed = failed_words([check for check in checks if check.name != RESERVE])
+    return "; ".join(part for part in (failed, ", ".join(filter(None, figures))) if part)
 
 
 def _figure(value: float | int | None, form: str) -> str:

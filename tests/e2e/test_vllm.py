@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.e2e.conftest import Bench, free_port
@@ -56,6 +57,76 @@ def test_the_limit_is_observed_and_the_reported_tokens_are_never_it(desk: Bench)
     done = desk.run("ladder", "tiny", "--targets", "16257")
     assert done.returncode == 2
     assert "16,257 is above the limit of 16,256 tokens = observed max_model_len 16,384 − max_tokens 64" in done.stderr
+
+
+def test_capacity_at_one_and_eight(desk: Bench) -> None:
+    for concurrency in ("1", "8"):
+        words = [
+            "--context",
+            "512",
+            "--concurrency",
+            concurrency,
+            "--requests",
+            "8",
+            "--runs",
+            "1",
+            "--max-tokens",
+            "32",
+        ]
+        done = desk.json("capacity", "tiny", *words, timeout=400)
+        assert done["runs"][-1]["state"] == "passed", done["runs"]
+        artifact = json.loads((desk.last.path / done["runs"][-1]["path"]).read_bytes())
+        assert {request["prompt_tokens"] for request in artifact["requests"]} == {512}
+        assert {request["cached_tokens"] for request in artifact["requests"]} == {0}
+        gained = [
+            artifact["counters_after"]["values"][name] - artifact["counters_before"]["values"][name]
+            for name in artifact["counters_after"]["values"]
+            if name.startswith("prompt_tokens")
+        ]
+        assert 8 * 512 in gained
+
+
+def test_cached_tokens_are_seen_warm(desk: Bench) -> None:
+    words = ["--context", "1024", "--shared-prefix", "768", "--requests", "3", "--runs", "1", "--max-tokens", "16"]
+    done = desk.json("capacity", "tiny", *words, timeout=400)
+    artifact = json.loads((desk.last.path / done["runs"][-1]["path"]).read_bytes())
+    assert all(request["cached_tokens"] >= 512 for request in artifact["requests"])
+
+
+def test_a_gate_that_a_toy_model_fails_honestly(desk: Bench) -> None:
+    done = desk.json(
+        "gate", "tiny", "--tool-batch", "2", "--visible-tokens", "32", "--reasoning-tokens", "0", code=1, timeout=400
+    )
+    artifact = json.loads((desk.last.path / done["runs"][-1]["path"]).read_bytes())
+    checks = {check["name"]: check for check in artifact["gate"]["checks"]}
+    assert set(checks) == {"smoke", "json", "tools", "streaming-tools", "tool-result", "responses"}
+    assert not any(check["passed"] for check in checks.values())
+    assert all(check["words"] for check in checks.values())
+    assert all(one["record"]["prompt_tokens"] for one in artifact["gate"]["observations"] if one["record"])
+
+
+def test_the_longest_prompt_is_found_by_bisection(desk: Bench) -> None:
+    done = desk.json("ladder", "tiny", "--bisect", "4000:512", "--max-tokens", "64", "--margin", "64", timeout=400)
+    targets = [run["target_tokens"] for run in done["runs"]]
+    assert targets == [4000, 8000, 16000, 16256]
+    assert all(run["state"] == "passed" for run in done["runs"]), done["runs"]
+
+
+def test_the_engine_core_killed_in_mid_stream(desk: Bench) -> None:
+    verb = desk.start("ladder", "tiny", "--targets", "2000", "--max-tokens", "8000", "--margin", "0")
+    folder = desk.wait_in_rung(("answer",))
+    names = (
+        (one, " ".join(one.info["cmdline"] or [one.info["name"]])) for one in psutil.process_iter(["name", "cmdline"])
+    )
+    core = next(one for one, name in names if "EngineCore" in name)
+    core.kill()
+    printed, _ = verb.communicate(timeout=120)
+    assert verb.returncode == 1
+    view = desk.view(folder)
+    assert view.runs[0].state == "failed" and view.runs[0].run == "tiny-r1"
+    artifact = json.loads((folder.path / "runs/tiny-r1.json").read_bytes())
+    assert artifact["requests"][0]["outcome"] in ("error_in_stream", "disconnected")
+    assert "died" in printed
 
 
 def test_down_leaves_nothing(desk: Bench) -> None:
