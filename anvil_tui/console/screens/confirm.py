@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
+from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
@@ -55,10 +56,12 @@ class ConfirmScreen(ModalScreen[str]):
     def on_mount(self) -> None:
         self.query(Button).first().focus()
 
-    def on_key(self, event: object) -> None:
-        pressed = getattr(event, "character", None)
+    def on_key(self, event: Key) -> None:
         for answer in self._answers:
-            if pressed == answer.key:
+            if event.character == answer.key:
+                # Else the live screen below would take the same key for one of its own.
+                event.stop()
+                event.prevent_default()
                 self.dismiss(answer.value)
 
     @on(Button.Pressed)

@@ -17,6 +17,7 @@ from anvil_tui.console.messages import ActDone, Done
 from anvil_tui.console.snapshot import LadderForm, LaneRow, Rung
 from anvil_tui.console.views.figures import outside
 from anvil_tui.console.views.ladder_view import Review, review
+from anvil_tui.console.widgets.field import Field
 from anvil_tui.records.lane import Effort
 from anvil_tui.records.plan import LadderPlan
 
@@ -44,11 +45,10 @@ class LadderScreen(ModalScreen[str | None]):
             dialog.border_title = Content(f"Ladder on {outside(self._lane.name, 64)}")
             dialog.border_subtitle = "enter: next, then Start    esc: leave"
             for label, field in (
-                ("Targets (tokens)", Input(self._form.targets, id="targets")),
-                ("Max tokens", Input(self._form.max_tokens, id="max-tokens")),
-                ("Margin (tokens)", Input(self._form.margin, id="margin")),
+                ("Targets (tokens)", Field(self._form.targets, id="targets")),
+                ("Max tokens", Field(self._form.max_tokens, id="max-tokens")),
+                ("Margin (tokens)", Field(self._form.margin, id="margin")),
             ):
-                field.cursor_blink = False
                 with Horizontal(classes="field"):
                     yield Label(label)
                     yield field
@@ -108,7 +108,9 @@ class LadderScreen(ModalScreen[str | None]):
             self.dismiss(done.value)
             return
         self.query_one("#error", Static).update(Content(outside(done.error, 1000)))
-        self.query_one("#start", Button).disabled = False
+        start = self.query_one("#start", Button)
+        start.disabled = False
+        start.focus()
 
     def _tell(self) -> None:
         self.query_one("#review", Static).update(Content("\n").join([Content(""), *self._review.lines]))

@@ -10,7 +10,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.events import Resize
-from textual.widgets import Input, OptionList
+from textual.widgets import Input
 
 from anvil_tui.console.keys import KEYS, bindings
 from anvil_tui.console.messages import DeskRead, GpusRead, LogRead, SourceFailed
@@ -27,6 +27,7 @@ from anvil_tui.console.views import (
 )
 from anvil_tui.console.views.figures import outside
 from anvil_tui.console.widgets.box import Box
+from anvil_tui.console.widgets.field import Field
 from anvil_tui.console.widgets.gpu_row import GpuRow
 from anvil_tui.console.widgets.line import Line
 from anvil_tui.console.widgets.log_pane import LogPane
@@ -78,12 +79,11 @@ class LiveScreen(OperatorScreen):
                     yield RowList("startup")
             with Box(id="log-box", classes="box"):
                 yield LogPane("log")
-                yield Input(id="filter", placeholder="filter: a word or a regular expression, ! inverts", compact=True)
+                yield Field(id="filter", placeholder="filter: a word or a regular expression, ! inverts")
             yield Line("notes")
             yield Line("keys")
 
     def on_mount(self) -> None:
-        self.query_one("#filter", Input).cursor_blink = False
         self.query_one("#startup-box", Box).entitle(Content("Start-up"))
         self.query_one("#log").focus()
         self.set_interval(1 / FLUSH_HZ, self.flush)
@@ -106,6 +106,8 @@ class LiveScreen(OperatorScreen):
     def take_desk(self, message: DeskRead) -> None:
         self._hold()
         if self._paused is None:
+            for fault in set(message.desk.faults) - set(self.desk.faults):
+                self.note(fault, "bad")
             moved = shape(self.desk) != shape(message.desk)
             self.desk = message.desk
             if moved:
@@ -286,6 +288,7 @@ class LiveScreen(OperatorScreen):
         for one in _PANES:
             self.set_class(one == name, f"-zoom-{one}")
         self._zoomed = name
+        self.query_one(GpuRow).zoomed = name == "gpus"
         self.call_after_refresh(self.paint)
 
     def action_escape(self) -> None:
@@ -337,21 +340,25 @@ class LiveScreen(OperatorScreen):
             self.note("no error line in the lines that are kept")
         self.paint()
 
-    @on(OptionList.OptionSelected, "#startup")
-    def jump_to_line(self, event: OptionList.OptionSelected) -> None:
-        offset = startup_view.offset_of(event.option_id or "")
-        if offset is None:
-            return
-        self._close_filter(clear=True)
-        self.console_app.log_source.jump(offset)
+    @on(RowList.Chosen)
+    def use_row(self, event: RowList.Chosen) -> None:
+        if event.list_id == "startup":
+            self._jump_to_line(event.row.id)
+        else:
+            self._show_run(event.row.id)
 
-    @on(OptionList.OptionSelected, "#rungs")
-    def show_run(self, event: OptionList.OptionSelected) -> None:
+    def _jump_to_line(self, row_id: str) -> None:
+        offset = startup_view.offset_of(row_id)
+        if offset is not None:
+            self._close_filter(clear=True)
+            self.console_app.log_source.jump(offset)
+
+    def _show_run(self, run_id: str) -> None:
         shown = self.desk.shown
-        run = next((run for run in shown.row.view.runs if run.run == event.option_id), None) if shown else None
+        run = next((run for run in shown.row.view.runs if run.run == run_id), None) if shown else None
         if shown is not None and run is not None:
-            figures = shown.figures.get(run.run or "")
-            self.app.push_screen(TextScreen(outside(run.run or "", 100), rungs_view.run_detail(run, figures)))
+            detail = rungs_view.run_detail(run, shown.figures.get(run_id))
+            self.app.push_screen(TextScreen(outside(run_id, 100), detail))
 
 
 def shape(desk: Desk) -> tuple[object, ...]:

@@ -22,6 +22,7 @@ from anvil_tui.console.sources.desk_source import Choice
 from anvil_tui.console.stopping import StopAsked, stop_question
 from anvil_tui.console.views import bundle_view, history_view, ladder_view, startup_view
 from anvil_tui.console.views.figures import outside
+from anvil_tui.console.views.top_view import kind_of
 from anvil_tui.records.events import Ask
 from anvil_tui.records.plan import LadderPlan
 
@@ -77,7 +78,7 @@ class OperatorScreen(Screen[None]):
         running, busy = self.desk.running, self.console_app.acts.open
         lines = []
         if running is not None:
-            where = f"The {running.view.kind or 'campaign'} on {outside(running.lane, 64)} goes on without this screen"
+            where = f"The {kind_of(running)} on {outside(running.lane, 64)} goes on without this screen"
             lines.append(Content(f"{where}; started again, the console finds it."))
         if words := done.error or done.value:
             lines.append(Content.styled(outside(words), "$text-warning"))
@@ -102,13 +103,16 @@ class OperatorScreen(Screen[None]):
 
     def action_lanes(self) -> None:
         """Pick a lane: one that is down is started, another one is shown."""
-        now_us = self.console_app.now_us()
-        rows = history_view.lane_rows(self.desk.lanes, now_us)
-        facts = {lane.name: history_view.lane_facts(lane) for lane in self.desk.lanes}
-        at = self.desk.lane.name if self.desk.lane is not None else None
-        self.app.push_screen(
-            PickerScreen("Lanes", rows, facts, "enter: start or show    esc: leave", at), self._use_lane
+        lanes, now_us = self.desk.lanes, self.console_app.now_us()
+        by_name = {lane.name: lane for lane in lanes}
+        picker = PickerScreen(
+            "Lanes",
+            lambda width: history_view.lane_rows(lanes, now_us, width),
+            lambda name, width: history_view.lane_facts(by_name[name], width),
+            "enter: start or show    esc: leave",
+            self.desk.lane.name if self.desk.lane is not None else None,
         )
+        self.app.push_screen(picker, self._use_lane)
 
     def _use_lane(self, name: str | None) -> None:
         row = self.desk.row(name or "")
@@ -131,14 +135,23 @@ class OperatorScreen(Screen[None]):
 
     def action_campaigns(self) -> None:
         """Pick a campaign of the history."""
-        rows = history_view.campaign_rows(self.desk.campaigns)
-        if not rows:
+        campaigns = self.desk.campaigns
+        if not campaigns:
             self.note("no campaign yet: u starts a lane, l climbs a ladder")
             return
-        facts = {row.folder.id: history_view.campaign_facts(row) for row in self.desk.campaigns}
-        at = self.desk.shown.row.folder.id if self.desk.shown is not None else None
-        picker = PickerScreen("Campaigns", rows, facts, "enter: show    esc: leave", at)
-        self.app.push_screen(picker, lambda id: self.console_app.desk.choose(Choice(campaign=id)) if id else None)
+        by_id = {row.folder.id: row for row in campaigns}
+        picker = PickerScreen(
+            "Campaigns",
+            lambda width: history_view.campaign_rows(campaigns, width),
+            lambda id, width: history_view.campaign_facts(by_id[id], width),
+            "enter: show    esc: leave",
+            self.desk.shown.row.folder.id if self.desk.shown is not None else None,
+        )
+        self.app.push_screen(picker, self._show_campaign)
+
+    def _show_campaign(self, id: str | None) -> None:
+        if id is not None:
+            self.console_app.desk.choose(Choice(campaign=id))
 
     def action_ladder(self) -> None:
         lane = self.desk.lane
@@ -152,7 +165,7 @@ class OperatorScreen(Screen[None]):
 
         form = ladder_view.first_form(lane, self.desk.campaigns)
         screen = LadderScreen(form, lane, self._past(lane), begin)
-        self.app.push_screen(screen, lambda id: self.console_app.desk.choose(Choice(campaign=id)) if id else None)
+        self.app.push_screen(screen, self._show_campaign)
 
     def action_stop_lane(self) -> None:
         lane = self.desk.lane
@@ -161,11 +174,8 @@ class OperatorScreen(Screen[None]):
                 "no lane of this console runs here" if lane is None else f"{lane.name} is {lane.state}: nothing to stop"
             )
             return
-        words = [
-            Content(
-                f"{outside(lane.name, 64)}, load {lane.load_id}, {startup_view.lane_words(lane, self.console_app.now_us())}."
-            )
-        ]
+        state = startup_view.lane_words(lane, self.console_app.now_us())
+        words = [Content(f"{outside(f'{lane.name}, load {lane.load_id}', 200)}: {state}.")]
         running = self.desk.running
         if running is not None and running.lane == lane.name:
             words.append(

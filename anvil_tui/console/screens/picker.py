@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual import on
@@ -11,7 +11,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import OptionList
 
 from anvil_tui.console.views.figures import Row
 from anvil_tui.console.widgets.line import Line
@@ -28,9 +27,14 @@ class PickerScreen(ModalScreen[str | None]):
     ]
 
     def __init__(
-        self, title: str, rows: tuple[Row, ...], facts: Mapping[str, Content], hint: str, at: str | None = None
+        self,
+        title: str,
+        rows: Callable[[int], tuple[Row, ...]],
+        facts: Callable[[str, int], Content],
+        hint: str,
+        at: str | None = None,
     ) -> None:
-        """`facts` stand below the list for the row under the cursor; `at` is the row where the cursor begins."""
+        """`rows` and `facts` (below the list, of the row under the cursor) are made for a width; `at` is the first."""
         super().__init__()
         self._title, self._rows, self._facts, self._hint, self._at = title, rows, facts, hint, at
 
@@ -42,21 +46,25 @@ class PickerScreen(ModalScreen[str | None]):
             yield Line("facts")
 
     def on_mount(self) -> None:
+        self.query_one(RowList).focus()
+        self.call_after_refresh(self._fill)
+
+    def _fill(self) -> None:
         rows = self.query_one(RowList)
-        rows.show_rows(self._rows)
-        ids = [row.id for row in self._rows]
+        shown = self._rows(rows.row_width)
+        rows.show_rows(shown)
+        ids = [row.id for row in shown]
         if ids:
             rows.highlighted = ids.index(self._at) if self._at in ids else 0
-        rows.focus()
 
-    @on(OptionList.OptionHighlighted)
-    def tell_facts(self, event: OptionList.OptionHighlighted) -> None:
-        facts = self.query_one("#facts", Line)
-        facts.update(self._facts.get(event.option_id or "", Content("")))
+    @on(RowList.Pointed)
+    def tell_facts(self, event: RowList.Pointed) -> None:
+        width = self.query_one(RowList).row_width
+        self.query_one("#facts", Line).update(self._facts(event.row.id, width))
 
-    @on(OptionList.OptionSelected)
-    def choose(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(event.option_id)
+    @on(RowList.Chosen)
+    def choose(self, event: RowList.Chosen) -> None:
+        self.dismiss(event.row.id)
 
     def action_move(self, by: int) -> None:
         """Move the cursor as the arrow keys do."""

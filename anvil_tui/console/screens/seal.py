@@ -17,6 +17,7 @@ from anvil_tui.console.messages import ActDone, Done
 from anvil_tui.console.snapshot import CampaignRow
 from anvil_tui.console.views.bundle_view import seal_words
 from anvil_tui.console.views.figures import outside
+from anvil_tui.console.widgets.field import Field
 from anvil_tui.records.bundle import SigningKey
 
 Sign = Callable[[str, bytes | None, Done], None]
@@ -46,11 +47,11 @@ class SealScreen(ModalScreen[str | None]):
             yield Static(seal_words(self._row, self._key, decided=self._decided), classes="words", markup=False)
             yield Static("", markup=False)
             if self._key is None:
-                yield from self._field("Your name, you@lab", Input(self._principal, id="principal"))
+                yield from self._field("Your name, you@lab", Field(self._principal, id="principal"))
             if self._asks_passphrase:
-                yield from self._field("Passphrase", Input(password=True, id="passphrase"))
+                yield from self._field("Passphrase", Field(password=True, id="passphrase"))
             if self._key is None:
-                yield from self._field("Once more", Input(password=True, id="again"))
+                yield from self._field("Once more", Field(password=True, id="again"))
                 yield Static(
                     Content.styled("An empty one leaves the key open to anyone who reads its file.", "$text-muted"),
                     markup=False,
@@ -62,8 +63,7 @@ class SealScreen(ModalScreen[str | None]):
                     "Sign" if self._row.standing == "sealed" else "Seal and sign", id="sign", variant="primary"
                 )
 
-    def _field(self, label: str, field: Input) -> ComposeResult:
-        field.cursor_blink = False
+    def _field(self, label: str, field: Field) -> ComposeResult:
         with Horizontal(classes="field"):
             yield Label(label)
             yield field
@@ -105,6 +105,7 @@ class SealScreen(ModalScreen[str | None]):
             return
         self._say(outside(done.error, 1000))
         self.query_one("#sign", Button).disabled = False
+        (self.query("#passphrase") or self.query("#sign")).first().focus()
 
     def _typed(self, name: str) -> str:
         fields = self.query(f"#{name}").results(Input)

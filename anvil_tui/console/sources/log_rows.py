@@ -67,14 +67,16 @@ class LogRows:
 
     def feed(self, chunk: bytes, offset: int) -> None:
         """Take the bytes at `offset` of the log. A line shows when its end has come."""
+        if self._skip:
+            end = chunk.find(b"\n")
+            if end < 0:
+                return
+            chunk, offset, self._skip = chunk[end + 1 :], offset + end + 1, False
         if not self._tail:
             self._tail_offset = offset
         lines = (self._tail + chunk).split(b"\n")
         at = self._tail_offset
         self._tail = lines.pop()
-        if self._skip and lines:
-            at += len(lines.pop(0)) + 1
-            self._skip = False
         passed = max(0, len(lines) - (self._rows.maxlen or 0))
         for line in lines[:passed]:
             at += len(line) + 1
@@ -86,7 +88,6 @@ class LogRows:
         if len(self._tail) > _LINE_BYTES:
             # Only the beginning of such a line is shown, but its end must be found.
             self._line(self._tail, at)
-            self._tail_offset = at + len(self._tail)
             self._tail = b""
             self._skip = True
 

@@ -137,7 +137,7 @@ class LogSource(Source):
                 while chunk := file.read(min(_CHUNK, size - self._offset)):
                     self._rows.feed(chunk, self._offset)
                     self._offset += len(chunk)
-        if wish.wants_report and self._startup is not None:
+        if size and wish.wants_report and self._startup is not None:
             self._startup.read(wish.path)
 
 
@@ -176,7 +176,7 @@ def read_page(path: Path, offset: int) -> tuple[LogLine, ...]:
         raw = os.pread(fd, offset - begin + _PAGE_AFTER, begin)
     finally:
         os.close(fd)
-    rows = LogRows()
+    rows = LogRows(len(raw))
     if begin:
         rows.cut_first_line()
     rows.feed(raw, begin)

@@ -7,7 +7,7 @@ from textual.content import Content
 from anvil_tui import exit_codes
 from anvil_tui.console.snapshot import CampaignRow
 from anvil_tui.console.views.figures import STYLES, count, outside
-from anvil_tui.records.bundle import SigningKey, Verification
+from anvil_tui.records.bundle import Finding, SigningKey, Verification
 
 _VERDICTS = {
     exit_codes.GOOD: ("VALID: intact and signed by a trusted key", STYLES["good"]),
@@ -43,7 +43,7 @@ def seal_words(row: CampaignRow, key: SigningKey | None, *, decided: bool) -> Co
             )
         )
     else:
-        lines.append(Content(f"Signed as {outside(key.principal or '', 100)} with {key.key_type} {key.fingerprint}"))
+        lines.append(Content(outside(f"Signed as {key.principal} with {key.key_type} {key.fingerprint}")))
     return Content("\n").join(lines)
 
 
@@ -57,16 +57,21 @@ def verification_lines(found: Verification) -> list[Content]:
         who = outside(signer.principal, 100) if signer.principal else "an unknown key"
         lines.append(Content(f"signed by {who}: {outside(signer.key_type, 40)} {outside(signer.fingerprint, 100)}"))
     for one in found.errors:
-        lines.append(Content.styled(f"{one.code} {outside(one.path or '')}: {outside(one.words, 1000)}", STYLES["bad"]))
+        lines.append(Content.styled(_finding(one), STYLES["bad"]))
     for one in found.notes:
-        lines.append(Content(f"{one.code} {outside(one.path or '')}: {outside(one.words, 1000)}"))
+        lines.append(Content(_finding(one)))
     if found.withheld:
-        lines.append(Content(f"{len(found.withheld)} private files are withheld"))
+        lines.append(Content(f"private files withheld: {len(found.withheld)}"))
     if found.root:
         lines += [
             Content(""),
-            Content(f"root {found.root}"),
+            Content(f"root {outside(found.root, 100)}"),
             Content(f"{count(found.files)} files, {count(found.bytes)} bytes"),
         ]
     lines += [Content(""), Content.styled(outside(found.bundle, 1000), "$text-muted")]
     return lines
+
+
+def _finding(one: Finding) -> str:
+    where = f" {outside(one.path)}" if one.path else ""
+    return f"{outside(one.code, 60)}{where}: {outside(one.words, 1000)}"

@@ -61,7 +61,7 @@ def gpu_state(gpu: GpuNow, snapshot: GpuSnapshot, now_us: int) -> GpuState:
     if doubt is not None:
         return GpuState("NO DATA", age_s=age_s, why=doubt)
     if age_s > STALE_PERIODS * snapshot.period_us / 1e6:
-        return GpuState("STALE", age_s=age_s, why=f"the newest sample is {span(age_s)} old")
+        return GpuState("STALE", age_s=age_s, why=f"newest sample {span(age_s)} old")
     margin = reading.free - snapshot.reserve_mib * MIB
     if snapshot.policy == "off":
         word: Word = "OFF"
@@ -75,9 +75,8 @@ def gpu_state(gpu: GpuNow, snapshot: GpuSnapshot, now_us: int) -> GpuState:
 def head_line(state: GpuState, snapshot: GpuSnapshot, width: int) -> Content:
     """The word, free memory, the signed margin and the reserve; what does not fit is left out from the end."""
     if state.free is None:
-        return Content.assemble(
-            (state.word, STYLES[state.word]), " ", (fit(state.why, width - len(state.word) - 1), "")
-        )
+        why = fit(state.why, width - len(state.word) - 2)
+        return Content.assemble((state.word, STYLES[state.word]), "  ", why)
     parts = [
         (state.word, STYLES[state.word]),
         (f"  free {mib(state.free)} MiB", "bold"),

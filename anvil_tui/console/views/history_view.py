@@ -11,10 +11,8 @@ from anvil_tui.console.views.figures import DASH, STYLES, Row, count, fit, outsi
 from anvil_tui.console.views.startup_view import lane_style, lane_words
 from anvil_tui.console.views.top_view import run_words
 
-LIST_WIDTH = 104
 
-
-def lane_rows(lanes: Sequence[LaneRow], now_us: int, width: int = LIST_WIDTH) -> tuple[Row, ...]:
+def lane_rows(lanes: Sequence[LaneRow], now_us: int, width: int) -> tuple[Row, ...]:
     """One row a lane; a refused profile can be looked at and not chosen."""
     rows = []
     for lane in lanes:
@@ -32,7 +30,7 @@ def lane_rows(lanes: Sequence[LaneRow], now_us: int, width: int = LIST_WIDTH) ->
     return tuple(rows)
 
 
-def lane_facts(lane: LaneRow, width: int = LIST_WIDTH) -> Content:
+def lane_facts(lane: LaneRow, width: int) -> Content:
     """What will be started, and what enter does."""
     if lane.lane is None:
         return Content.styled(outside(lane.words, 600), STYLES["bad"])
@@ -64,7 +62,7 @@ def lane_facts(lane: LaneRow, width: int = LIST_WIDTH) -> Content:
     return Content("\n").join(lines)
 
 
-def campaign_rows(campaigns: Sequence[CampaignRow], width: int = LIST_WIDTH) -> tuple[Row, ...]:
+def campaign_rows(campaigns: Sequence[CampaignRow], width: int) -> tuple[Row, ...]:
     """The newest first."""
     rows = []
     for row in reversed(campaigns):
@@ -72,19 +70,19 @@ def campaign_rows(campaigns: Sequence[CampaignRow], width: int = LIST_WIDTH) -> 
         passed = sum(run.state == "passed" for run in row.view.runs)
         runs = f"{passed}/{len(row.view.runs)} passed" if row.view.runs else ""
         label = "REHEARSAL" if row.view.rehearsal else ""
-        began = (row.view.began_at or "")[:19].replace("T", " ")
+        began = outside((row.view.began_at or "")[:16].replace("T", " "), 16)
         content = Content.assemble(
-            (pad(began, 21), "$text-muted"),
-            (pad(words, 32), style),
-            pad(runs, 14),
-            (pad(outside(row.lane, 64), 26), "bold"),
-            (fit(label, max(0, width - 93)), "$text-warning"),
+            (pad(began, 18), "$text-muted"),
+            (pad(words, 23), style),
+            pad(runs, 12),
+            (pad(outside(row.lane, 64), min(28, max(0, width - 53))), "bold"),
+            (fit(f"  {label}", max(0, width - 81)), "$text-warning"),
         )
         rows.append(Row(row.folder.id, content))
     return tuple(rows)
 
 
-def campaign_facts(row: CampaignRow, width: int = LIST_WIDTH) -> Content:
+def campaign_facts(row: CampaignRow, width: int) -> Content:
     """Its folder and its last sentence."""
     lines = [Content(""), Content(fit(outside(str(row.folder.path), 400), width))]
     if row.view.words:

@@ -93,7 +93,7 @@ def reserve_words(figures: RunFigures) -> tuple[str, Level]:
 
 def _why(figures: RunFigures) -> str:
     """The names of the checks that failed."""
-    return ", ".join(check.name for check in figures.checks if check.passed is False)
+    return ", ".join(outside(check.name, 40) for check in figures.checks if check.passed is False)
 
 
 def running_words(live: LiveRun, measured: Sequence[Rung], now_us: int) -> str:
@@ -130,7 +130,8 @@ def to_go(shown: Shown, past: Sequence[Rung], now_us: int) -> Content:
         return Content("")
     live = shown.live.run if shown.live is not None and open_now else None
     done = (now_us - live.since_us) / 1e6 if live is not None else 0.0
-    return Content(f"about {span(max(0.0, sum(known) - done))} to go")
+    left = sum(known) - done
+    return Content(f"about {span(left)} to go" if left > 0 else "longer than the rungs before it")
 
 
 def estimate_seconds(target_tokens: int | None, measured: Sequence[Rung]) -> float | None:
@@ -173,10 +174,5 @@ def run_detail(run: RunView, figures: RunFigures | None) -> list[Content]:
         lines.append(
             Content.assemble((f"{word}  ", style), (f"{outside(check.name, 40)}: ", "bold"), outside(check.words, 2000))
         )
-    lines += [
-        Content(""),
-        Content(
-            f"E2E {count(figures.e2e_ms)} ms, {count(figures.output_tokens)} tokens out, outcome {figures.outcome}"
-        ),
-    ]
-    return lines
+    measured = f"E2E {count(figures.e2e_ms)} ms, {count(figures.output_tokens)} tokens out"
+    return [*lines, Content(""), Content(f"{measured}, outcome {outside(figures.outcome, 60)}")]

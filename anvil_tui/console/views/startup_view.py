@@ -48,7 +48,7 @@ def state_line(lane: LaneRow | None, report: StartupReport | None, now_us: int, 
     engine = ""
     if report is not None and report.engine != "unknown":
         version = f" {outside(report.engine_version.value, 20)}" if report.engine_version else ""
-        engine = f"  {report.engine}{version}"
+        engine = f"  {outside(report.engine, 20)}{version}"
     return Content.assemble((fit(lane_words(lane, now_us) + engine, width), lane_style(lane)))
 
 

@@ -36,6 +36,8 @@ def worst(desk: Desk, gpus: GpuSnapshot, now_us: int, faults: tuple[str, ...] = 
     shown = desk.shown.row if desk.shown is not None else None
     if shown is not None and shown.standing == "failed":
         return Worst("CAMPAIGN FAILED", "bold $text-error")
+    if desk.shown is not None and desk.shown.broken is not None:
+        return Worst("JOURNAL BROKEN", "bold $text-error")
     if faults:
         return Worst(f"STALE {', '.join(faults)}", "bold $text-error")
     for word in _BLIND:
@@ -54,12 +56,17 @@ def worst(desk: Desk, gpus: GpuSnapshot, now_us: int, faults: tuple[str, ...] = 
     return Worst("IDLE", "$text-muted")
 
 
+def kind_of(row: CampaignRow) -> str:
+    """What kind of campaign it is, by its journal or by its plan."""
+    return outside(row.view.kind or (row.plan.kind if row.plan else "campaign"), 20)
+
+
 def run_words(row: CampaignRow | None) -> tuple[str, str]:
     """What the campaign does, and how that is coloured."""
     if row is None:
         return "no campaign", "$text-muted"
     view, plan = row.view, row.plan
-    kind = view.kind or (plan.kind if plan else "campaign")
+    kind = kind_of(row)
     if row.running:
         total = (
             len(plan.ladder.targets) * plan.ladder.repetitions if plan is not None and plan.ladder is not None else 0

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from textual import on
 from textual.geometry import Region
+from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
@@ -10,7 +14,20 @@ from anvil_tui.console.views.figures import Row
 
 
 class RowList(OptionList):
-    """Rows of the live screen and of the pickers. Choosing one posts OptionList.OptionSelected with the row's id."""
+    """Rows of the live screen and of the pickers. Their ids are ours to look after: two rows may bear the same one."""
+
+    @dataclass
+    class Chosen(Message):
+        """Enter was pressed on a row, or it was clicked."""
+
+        list_id: str
+        row: Row
+
+    @dataclass
+    class Pointed(Message):
+        """The cursor came to a row."""
+
+        row: Row
 
     def __init__(self, id: str) -> None:
         super().__init__(id=id, markup=False, compact=True)
@@ -20,10 +37,10 @@ class RowList(OptionList):
         """Show these rows; only what changed is painted. Row `seen` is kept in sight while nobody uses the list."""
         old, self._rows = self._rows, rows
         if [(row.id, row.choice) for row in rows] != [(row.id, row.choice) for row in old]:
-            chosen = self.highlighted_option.id if self.highlighted_option is not None else None
-            self.set_options(Option(row.content, id=row.id, disabled=not row.choice) for row in rows)
-            if any(row.id == chosen for row in rows):
-                self.highlighted = self.get_option_index(chosen or "")
+            at = self.highlighted
+            chosen = old[at].id if at is not None and at < len(old) else None
+            self.set_options(Option(row.content, disabled=not row.choice) for row in rows)
+            self.highlighted = next((place for place, row in enumerate(rows) if row.id == chosen), None)
             old = rows
         for place, (new, was) in enumerate(zip(rows, old, strict=True)):
             if not new.content.is_same(was.content):
@@ -36,3 +53,13 @@ class RowList(OptionList):
     def row_width(self) -> int:
         """Cells that a row may fill."""
         return max(0, self.scrollable_content_region.width)
+
+    @on(OptionList.OptionSelected)
+    def tell_choice(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self.post_message(self.Chosen(self.id or "", self._rows[event.option_index]))
+
+    @on(OptionList.OptionHighlighted)
+    def tell_cursor(self, event: OptionList.OptionHighlighted) -> None:
+        event.stop()
+        self.post_message(self.Pointed(self._rows[event.option_index]))

@@ -61,7 +61,7 @@ async def show(
 async def settle(app: StillApp, pilot: Pilot[None]) -> None:
     """Paint twice: a pane that came needs its size before it can be filled."""
     live = live_of(app)
-    for _ in range(3):
+    for _ in range(2):
         await pilot.pause()
         live.flush()
         live.paint()
@@ -74,6 +74,6 @@ def live_of(app: StillApp) -> LiveScreen:
 
 def text_of(app: StillApp) -> str:
     """What stands on the screen, as text."""
-    width, height = app.size
+    height = app.size.height
     lines = ["".join(segment.text for segment in strip) for strip in app.screen._compositor.render_strips()]
     return "\n".join(line.rstrip() for line in lines[:height])
