@@ -53,7 +53,9 @@ class SealScreen(ModalScreen[str | None]):
             if self._key is None:
                 yield from self._field("Once more", Field(password=True, id="again"))
                 yield Static(
-                    Content.styled("An empty one leaves the key open to anyone who reads its file.", "$text-muted"),
+                    Content.styled(
+                        "An empty one leaves the key open to anyone who reads its file.", "$foreground-muted"
+                    ),
                     markup=False,
                 )
             yield Static("", classes="error", id="error", markup=False)

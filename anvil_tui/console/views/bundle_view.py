@@ -68,7 +68,7 @@ def verification_lines(found: Verification) -> list[Content]:
             Content(f"root {outside(found.root, 100)}"),
             Content(f"{count(found.files)} files, {count(found.bytes)} bytes"),
         ]
-    lines += [Content(""), Content.styled(outside(found.bundle, 1000), "$text-muted")]
+    lines += [Content(""), Content.styled(outside(found.bundle, 1000), "$foreground-muted")]
     return lines
 
 

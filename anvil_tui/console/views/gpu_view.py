@@ -28,10 +28,10 @@ STYLES: dict[Word, str] = {
     "WAIVED": "$text-warning",
     "NO DATA": "bold $text-error",
     "STALE": "bold $text-warning",
-    "WAITING": "$text-muted",
-    "OFF": "$text-muted",
+    "WAITING": "$foreground-muted",
+    "OFF": "$foreground-muted",
 }
-_FILLS: dict[str, str] = {"ok": "$success-darken-1", "near": "$warning", "below": "$error", "far": "$success-muted"}
+_FILLS: dict[str, str] = {"ok": "$success-darken-2", "near": "$warning", "below": "$error", "far": "$success-muted"}
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def head_line(state: GpuState, snapshot: GpuSnapshot, width: int) -> Content:
         (state.word, STYLES[state.word]),
         (f"  free {mib(state.free)} MiB", "bold"),
         (f"  {signed_mib(state.margin)}", STYLES[state.word]),
-        (f"  reserve {count(snapshot.reserve_mib)}", "$text-muted"),
+        (f"  reserve {count(snapshot.reserve_mib)}", "$foreground-muted"),
     ]
     return _fitting(parts, width)
 
@@ -89,7 +89,11 @@ def head_line(state: GpuState, snapshot: GpuSnapshot, width: int) -> Content:
 def foot_line(gpu: GpuNow, state: GpuState, width: int) -> Content:
     """The worst point, then the other sensors as far as they fit."""
     reading = gpu.reading
-    parts = [("worst ", "$text-muted"), (mib(gpu.worst), ""), (f" at {clock_of(gpu.worst_at)}", "$text-muted")]
+    parts = [
+        ("worst ", "$foreground-muted"),
+        (mib(gpu.worst), ""),
+        (f" at {clock_of(gpu.worst_at)}", "$foreground-muted"),
+    ]
     if reading is not None and state.word != "STALE":
         for value, form in (
             (reading.util_pct, "  util {:d}%"),
@@ -98,7 +102,7 @@ def foot_line(gpu: GpuNow, state: GpuState, width: int) -> Content:
             (reading.total // MIB if reading.total is not None else None, "  of {:,d} MiB"),
         ):
             if value is not None:
-                parts.append((form.format(value), "$text-muted"))
+                parts.append((form.format(value), "$foreground-muted"))
     return _fitting(parts, width)
 
 
@@ -126,7 +130,10 @@ def gauge(snapshot: GpuSnapshot, state: GpuState, width: int) -> Content:
     line = "".join("│" if at == tick else "█" if at < filled else "·" for at in range(cells))
     return Content.assemble(
         "▕",
-        *((one, "bold $text-warning" if one == "│" else fill if one == "█" else "$text-disabled") for one in line),
+        *(
+            (one, "bold $text-warning" if one == "│" else fill if one == "█" else "$foreground-disabled")
+            for one in line
+        ),
         "▏",
     )
 
@@ -168,8 +175,8 @@ def band(gpu: GpuNow, snapshot: GpuSnapshot, now_us: int, width: int, height: in
             "8G" if row == 0 else "0" if row == height - 1 else f"{reserve / 2**30:.2g}G" if row == reserve_row else ""
         )
         parts: list[tuple[str, str]] = [
-            (f"{label:>3}", "$text-warning" if row == reserve_row else "$text-muted"),
-            ("│", "$text-disabled"),
+            (f"{label:>3}", "$text-warning" if row == reserve_row else "$foreground-muted"),
+            ("│", "$foreground-disabled"),
         ]
         for cell in cells:
             parts.append(_cell(cell, row, height, reserve, reserve_row))

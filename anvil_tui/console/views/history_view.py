@@ -57,7 +57,7 @@ def lane_facts(lane: LaneRow, width: int) -> Content:
         ),
         Content(fit(f"reserve {count(profile.gpus.reserve_mib)} MiB a GPU{policy}", width)),
         Content(fit(f"newest load: {outside(lane.words, 200)}", width)) if lane.words else Content(""),
-        Content.styled(act, "bold $text-accent"),
+        Content.styled(act, "bold $text-primary"),
     ]
     return Content("\n").join(lines)
 
@@ -72,7 +72,7 @@ def campaign_rows(campaigns: Sequence[CampaignRow], width: int) -> tuple[Row, ..
         label = "REHEARSAL" if row.view.rehearsal else ""
         began = outside((row.view.began_at or "")[:16].replace("T", " "), 16)
         content = Content.assemble(
-            (pad(began, 18), "$text-muted"),
+            (pad(began, 18), "$foreground-muted"),
             (pad(words, 23), style),
             pad(runs, 12),
             (pad(outside(row.lane, 64), min(28, max(0, width - 53))), "bold"),

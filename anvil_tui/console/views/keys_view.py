@@ -11,7 +11,7 @@ from anvil_tui.console.keys import Key
 
 def key_line(keys: Sequence[Key], dim: frozenset[str], width: int) -> Content:
     """The keys that fit into one line; those that do nothing now are dim, and the palette stands last."""
-    last = [(" ^p", "bold $text-accent"), (" All ", "")]
+    last = [(" ^p", "bold $text-primary"), (" All ", "")]
     room = width - 8
     parts: list[tuple[str, str]] = []
     for key in keys:
@@ -20,8 +20,8 @@ def key_line(keys: Sequence[Key], dim: frozenset[str], width: int) -> Content:
         if len(key.label) + len(key.hint) + 3 > room:
             break
         off = key.id in dim
-        parts += [(f" {key.label}", "$text-disabled" if off else "bold $text-accent")]
-        parts += [(f" {key.hint} ", "$text-disabled" if off else "")]
+        parts += [(f" {key.label}", "$foreground-disabled" if off else "bold $text-primary")]
+        parts += [(f" {key.hint} ", "$foreground-disabled" if off else "")]
         room -= len(key.label) + len(key.hint) + 3
     return Content.assemble(*parts, *last)
 
@@ -35,7 +35,7 @@ def help_lines(keys: Sequence[Key]) -> list[Content]:
         for key in keys:
             head, _, words = key.title.partition(": ")
             if head == area:
-                lines.append(Content.assemble((f"  {key.label:<6}", "bold $text-accent"), words))
+                lines.append(Content.assemble((f"  {key.label:<6}", "bold $text-primary"), words))
     lines += [
         Content(""),
         Content.styled("WORDS", "bold $text-primary"),

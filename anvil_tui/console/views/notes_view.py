@@ -19,7 +19,7 @@ def note_line(note: Note, width: int) -> Content:
     """One note in a line."""
     room = max(0, width - 10)
     return Content.assemble(
-        (clock_of(note.at), "$text-muted"), "  ", (fit(outside(note.words, 1000), room), STYLES[note.level])
+        (clock_of(note.at), "$foreground-muted"), "  ", (fit(outside(note.words, 1000), room), STYLES[note.level])
     )
 
 

@@ -25,7 +25,7 @@ _STATES: dict[str, tuple[str, Level]] = {
 def header(width: int) -> Content:
     """The heads of the columns."""
     heads = "".join(pad(name, size, right=True) for name, size in _COLUMNS)
-    return Content.styled(fit(f"{heads}  {pad('reserve', _RESERVE)}state", width), "$text-muted")
+    return Content.styled(fit(f"{heads}  {pad('reserve', _RESERVE)}state", width), "$foreground-muted")
 
 
 def rung_rows(shown: Shown, past: Sequence[Rung], now_us: int, width: int) -> tuple[Row, ...]:
@@ -45,7 +45,7 @@ def rung_rows(shown: Shown, past: Sequence[Rung], now_us: int, width: int) -> tu
         else:
             words = f"not run: {outside(skipped.get(target, shown.row.view.words or shown.row.standing))}"
         text = f"{pad(count(target), _COLUMNS[0][1], right=True)}  {words}"
-        rows.append(Row(f"planned-{number}", Content.styled(fit(text, width), "$text-muted"), choice=False))
+        rows.append(Row(f"planned-{number}", Content.styled(fit(text, width), "$foreground-muted"), choice=False))
     return tuple(rows)
 
 
@@ -55,7 +55,7 @@ def _row(run: RunView, shown: Shown, measured: Sequence[Rung], now_us: int, widt
     live = shown.live.run if shown.live is not None else None
     if run.state == "running":
         words = running_words(live, measured, now_us) if live is not None and live.run == run.run else "running"
-        return Content.assemble((target, "bold"), ("  ▸ ", "$text-accent"), (fit(words, width - 12), "$text-accent"))
+        return Content.assemble((target, "bold"), ("  ▸ ", "$text-primary"), (fit(words, width - 12), "$text-primary"))
     figures = shown.figures.get(run.run or "")
     word, level = _STATES.get(run.state, (str(run.state), "info"))
     if figures is None:

@@ -44,7 +44,7 @@ def startup_rows(lane: LaneRow | None, report: StartupReport | None, now_us: int
 def state_line(lane: LaneRow | None, report: StartupReport | None, now_us: int, width: int) -> Content:
     """What the lane does, in a line."""
     if lane is None:
-        return Content.styled(fit("no lane was started yet: u starts one", width), "$text-muted")
+        return Content.styled(fit("no lane was started yet: u starts one", width), "$foreground-muted")
     engine = ""
     if report is not None and report.engine != "unknown":
         version = f" {outside(report.engine_version.value, 20)}" if report.engine_version else ""
@@ -78,8 +78,8 @@ def lane_style(lane: LaneRow) -> str:
         case "exited" | "gone" | "refused":
             return STYLES["bad"]
         case "launching" | "starting":
-            return "$text-accent"
-    return "$text-muted"
+            return "$text-primary"
+    return "$foreground-muted"
 
 
 def _figures(report: StartupReport, width: int) -> list[Row]:
@@ -115,14 +115,16 @@ def _phases(report: StartupReport, width: int) -> list[Row]:
         took = "" if phase.seconds is None else f"{phase.seconds:.1f} s"
         now = report.state == "loading" and phase is report.phases[-1]
         text = f"{pad(outside(phase.name, 30), _LABEL)}{took}"
-        content = Content.styled(fit(("▸ " if now else "· ") + text, width), "$text-accent" if now else "$text-muted")
+        content = Content.styled(
+            fit(("▸ " if now else "· ") + text, width), "$text-primary" if now else "$foreground-muted"
+        )
         rows.append(_source_row("phase", content, phase.source))
     return rows
 
 
 def _figure(label: str, value: str, figure: Figure, width: int) -> Row:
     room = max(0, width - _LABEL)
-    content = Content.assemble((pad(label, min(_LABEL, width)), "$text-muted"), (fit(value, room), ""))
+    content = Content.assemble((pad(label, min(_LABEL, width)), "$foreground-muted"), (fit(value, room), ""))
     return _source_row(label, content, figure.source)
 
 
@@ -155,27 +157,29 @@ def first_step(desk: Desk) -> Content:
         lines = [
             Content.styled("Nothing was started here yet.", "bold"),
             Content(""),
-            Content.assemble(("u", "bold $text-accent"), "  pick a lane and start it"),
+            Content.assemble(("u", "bold $text-primary"), "  pick a lane and start it"),
         ]
         if rehearsal:
             lines.append(
-                Content.styled("   the REHEARSAL lanes need no GPU: simulated engine, simulated cards", "$text-muted")
+                Content.styled(
+                    "   the REHEARSAL lanes need no GPU: simulated engine, simulated cards", "$foreground-muted"
+                )
             )
-        lines.append(Content.assemble(("?", "bold $text-accent"), "  every key"))
+        lines.append(Content.assemble(("?", "bold $text-primary"), "  every key"))
     elif lane.state in ("up", "attached"):
         lines = [
             Content.assemble(
-                ("l", "bold $text-accent"), f"  climb a ladder of prompt lengths on {outside(lane.name, 64)}"
+                ("l", "bold $text-primary"), f"  climb a ladder of prompt lengths on {outside(lane.name, 64)}"
             )
         ]
         if desk.shown is not None and desk.shown.row.standing not in ("running", "sealed"):
-            lines.append(Content.assemble(("b", "bold $text-accent"), "  seal and sign this campaign"))
+            lines.append(Content.assemble(("b", "bold $text-primary"), "  seal and sign this campaign"))
     elif lane.living:
         lines = [Content("The lane is coming up; its phases stand in the start-up report (3).")]
     else:
         lines = [
-            Content.assemble(("u", "bold $text-accent"), f"  start {outside(lane.name, 64)} again, or another lane")
+            Content.assemble(("u", "bold $text-primary"), f"  start {outside(lane.name, 64)} again, or another lane")
         ]
         if lane.words:
-            lines.append(Content.styled(outside(lane.words, 300), "$text-muted"))
+            lines.append(Content.styled(outside(lane.words, 300), "$foreground-muted"))
     return Content("\n").join(lines)

@@ -53,7 +53,7 @@ def worst(desk: Desk, gpus: GpuSnapshot, now_us: int, faults: tuple[str, ...] = 
         return Worst("NEAR reserve", "$text-warning")
     if states == {"OK"}:
         return Worst("OK", "$text-success")
-    return Worst("IDLE", "$text-muted")
+    return Worst("IDLE", "$foreground-muted")
 
 
 def kind_of(row: CampaignRow) -> str:
@@ -64,7 +64,7 @@ def kind_of(row: CampaignRow) -> str:
 def run_words(row: CampaignRow | None) -> tuple[str, str]:
     """What the campaign does, and how that is coloured."""
     if row is None:
-        return "no campaign", "$text-muted"
+        return "no campaign", "$foreground-muted"
     view, plan = row.view, row.plan
     kind = kind_of(row)
     if row.running:
@@ -72,7 +72,7 @@ def run_words(row: CampaignRow | None) -> tuple[str, str]:
             len(plan.ladder.targets) * plan.ladder.repetitions if plan is not None and plan.ladder is not None else 0
         )
         done = sum(run.run is not None for run in view.runs)
-        return f"RUN {kind}" + (f" {done}/{total}" if total else ""), "bold $text-accent"
+        return f"RUN {kind}" + (f" {done}/{total}" if total else ""), "bold $text-primary"
     word = row.standing + (", signed" if row.signed else ", not signed" if row.standing == "sealed" else "")
     style = {"failed": "$text-error", "interrupted": "$text-warning", "stopped": "$text-warning"}.get(row.standing, "")
     return f"{kind} {word}", style
@@ -93,7 +93,10 @@ def top_line(
         right.append((f" PAUSED +{paused} ", "bold reverse"))
     if rehearsal:
         right.append((" REHEARSAL ", "bold $text-warning on $warning-muted"))
-    right += [(f" {word.word} ", f"{word.style} reverse" if word.word.startswith("ALARM") else word.style), (time, "")]
+    right += [
+        (f" {word.word} ", f"{word.style} reverse" if word.word.startswith("ALARM") else word.style),
+        (f" {time}", ""),
+    ]
     right_width = sum(cell_len(text) for text, _ in right) + 1
     run, run_style = run_words(row)
     others = [other for other in desk.campaigns if other.running and (row is None or other.folder.id != row.folder.id)]

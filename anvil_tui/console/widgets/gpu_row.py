@@ -30,7 +30,7 @@ class GpuRow(Container, can_focus=True):
         panels = list(self.query(GpuPanel))
         wanted = len(snapshot.gpus)
         self.set_class(wanted == 0, "-none")
-        self.query_one(Line).say(Content.styled(none_words(snapshot, desk), "$text-muted"))
+        self.query_one(Line).say(Content.styled(none_words(snapshot, desk), "$foreground-muted"))
         if len(panels) != wanted:
             for panel in panels[wanted:]:
                 panel.remove()
