@@ -53,11 +53,9 @@ class HttpReader:
 
     def feed(self, data: bytes) -> bytes:
         """The part of the body in `data`. Raises HttpError where it is not HTTP."""
-        if self.status is None:
+        if data and self.status is None:
             data = self._feed_head(data)
-            if self.status is None:
-                return b""
-        if self.complete:
+        if not data or self.complete:
             return b""
         if self._chunked:
             return self._feed_chunked(data)
