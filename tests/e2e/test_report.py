@@ -91,8 +91,10 @@ def test_the_report_of_a_ladder_in_a_browser(bench: Bench, tmp_path: Path) -> No
         assert f">{first:,.{0 if first >= 1000 else 1 if first >= 10 else 2}f}</td>" in dom
 
     shot = tmp_path / "report.png"
-    browse(tmp_path / "chrome", report, f"--screenshot={shot}", "--window-size=760,1350")
+    browse(
+        tmp_path / "chrome", report, f"--screenshot={shot}", "--window-size=760,2600", "--force-device-scale-factor=0.5"
+    )
     width, height, colours = pixels(shot)
-    assert (width, height) == (760, 1350)
+    assert (width, height) == (380, 1300)
     assert bytes.fromhex("b3261e") in colours or bytes.fromhex("ff8a80") in colours, "REHEARSAL is not drawn"
     assert bytes.fromhex("1f6fb4") in colours or bytes.fromhex("5ba4e6") in colours, "no series is drawn"

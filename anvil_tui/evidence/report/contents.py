@@ -48,6 +48,7 @@ class Contents:
     runs: tuple[Filed[RunArtifact], ...]
     """In the order of time."""
     starts: tuple[Filed[StartupReport], ...]
+    """In the order of the journal; those that it does not name come last."""
     traces: tuple[Trace, ...]
     documents: tuple[Filed[dict[str, Any]], ...]
     decision: Filed[str] | None
@@ -76,6 +77,12 @@ class Contents:
             or any(one.record.get("rehearsal") is True for one in self.documents)
         )
 
+    @property
+    def counted(self) -> tuple[Filed[RunArtifact], ...]:
+        """The runs without those of loads that were put aside."""
+        aside = self.story.put_aside
+        return tuple(one for one in self.runs if one.record.lane.load_id not in aside)
+
     def profile(self, lane: str) -> LaneProfile | None:
         return next((one.record for one in self.profiles if one.stem == lane), None)
 
@@ -99,13 +106,15 @@ def read_contents(folder: Path) -> Contents:
     faults: list[str] = []
     story = tell(_journal(folder / "journal.jsonl", faults))
     runs = _files(folder, "runs/*.json", lambda raw, source: decode_json(RunArtifact, raw, source), faults)
+    starts = _files(folder, "startup/*.json", lambda raw, source: decode_json(StartupReport, raw, source), faults)
+    told = {one.path: place for place, one in enumerate(story.reports)}
     return Contents(
         name=folder.resolve().name,
         plan=plan,
         story=story,
         profiles=_files(folder, "lanes/*.toml", lambda raw, source: decode_toml(LaneProfile, raw, source), faults),
         runs=tuple(sorted(runs, key=lambda one: (one.record.started_at, _natural(one.path)))),
-        starts=_files(folder, "startup/*.json", lambda raw, source: decode_json(StartupReport, raw, source), faults),
+        starts=tuple(sorted(starts, key=lambda one: told.get(one.path, len(told)))),
         traces=tuple(
             trace
             for path in sorted((folder / "vram").glob("*.jsonl"))

@@ -101,14 +101,18 @@ def few_sources(paths: Sequence[str], most: int = 2) -> Html:
 
 
 _TONES = {
-    "good": ("PASS", "passed", "complete", "proven", "observed", "ready", "explained", "met", "whole"),
-    "bad": ("FAIL", "failed", "fail", "violated", "died_after_ready", "not met"),
-}
+    "good": (
+        "PASS", "passed", "pass", "complete", "whole", "ready", "proven", "observed", "explained", "met", "faster",
+        "equivalent",
+    ),
+    "bad": ("FAIL", "failed", "fail", "violated", "died_after_ready", "not met", "slower"),
+}  # fmt: skip
 
 
 def verdict(word: str | None) -> Html:
     """A word that judges, with its tone; the word itself always says it, never the colour alone."""
     if word is None:
         return NA
-    tone = next((tone for tone, words in _TONES.items() if word in words), "doubt")
+    head = word.partition(" within ")[0]
+    tone = next((tone for tone, words in _TONES.items() if head in words), "doubt")
     return tag("span", word, class_=f"verdict {tone}")

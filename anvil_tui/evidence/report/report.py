@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from anvil_tui.evidence.report.charts.effects import effects_chart
 from anvil_tui.evidence.report.charts.ladder import ladder_chart
 from anvil_tui.evidence.report.charts.memory import memory_chart
 from anvil_tui.evidence.report.charts.phases import phases_chart
@@ -52,14 +53,13 @@ def write_report(folder: Path, *, charts: bool = True) -> bytes:
     """
     contents = read_contents(folder)
     plots = plots_of(contents) if charts else ()
-    drawings = (
-        draw({plot.name: plot.spec for plot in plots}) if charts else Drawings(missing="plots were not asked for")
-    )
+    wanted = {plot.name: plot.spec for plot in plots}
+    drawings = draw(wanted) if charts else Drawings(missing="plots were not asked for")
     return page(contents, plots, drawings).encode("utf-8")
 
 
 def plots_of(contents: Contents) -> tuple[Plot, ...]:
-    """Every plot that the folder has figures for. Names are prefixes: `ladder`, `memory-1`, `start-1`, `requests`."""
+    """Every plot that the folder has figures for: `effects-N`, `ladder`, `requests`, `memory-N`, `start-N`."""
     return tuple(_plots(contents))
 
 
@@ -67,9 +67,17 @@ def _plots(contents: Contents) -> Iterator[Plot]:
     records = [one.record for one in contents.runs]
     rehearsal = contents.rehearsal
     paths = tuple(one.path for one in contents.runs)
-    ladder = ladder_chart(records, contents.lanes, rehearsal=rehearsal)
+    for number, document in enumerate(contents.documents, 1):
+        arms = documents.arms_of(document.record)
+        if document.record.get("schema") == documents.PAIRED and arms is not None:
+            spec = effects_chart(documents.effects_of(document.record), *arms, rehearsal=rehearsal)
+            if spec is not None:
+                words = "Thick: a confidence interval over blocks; thin: the range of run against run, which is none."
+                yield Plot(f"effects-{number}", "Change of each metric", words, (document.path,), spec)
+    counted = contents.counted
+    ladder = ladder_chart([one.record for one in counted], contents.lanes, rehearsal=rehearsal)
     if ladder is not None:
-        rungs = tuple(one.path for one in contents.runs if one.record.what == "rung")
+        rungs = tuple(one.path for one in counted if one.record.what == "rung")
         words = "A point a request, at the prompt tokens that the API counted; a cross is a target whose rung failed."
         yield Plot("ladder", "Context ladder", words, rungs, ladder)
     requests = requests_chart(records, rehearsal=rehearsal)
@@ -118,7 +126,11 @@ def page(contents: Contents, plots: tuple[Plot, ...], drawings: Drawings) -> Htm
 
     parts = (
         ("troubles", "Failures and interruptions", summary.troubles(contents)),
-        ("conclusions", "Conclusions", joined([documents.documents(contents), documents.decision(contents)])),
+        (
+            "conclusions",
+            "Conclusions",
+            joined([drawn("effects"), documents.documents(contents), documents.decision(contents)]),
+        ),
         ("runs", "Runs", joined([drawn("ladder"), runs.runs(contents), _titled("Gate", runs.gates(contents))])),
         ("checks", "Checks", runs.checks(contents)),
         ("requests", "Requests", joined([drawn("requests"), runs.requests(contents)])),

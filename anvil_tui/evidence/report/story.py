@@ -43,7 +43,10 @@ class BlockLoad:
     """One planned load of a paired campaign, as it went."""
 
     begun: events.BlockLoadBegun
+    load_id: str | None = None
     ended: events.BlockLoadEnded | None = None
+    put_aside: bool = False
+    """Its block was cut short and is redone whole: what was measured on it is kept and not counted."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,11 @@ class Story:
     troubles: list[Trouble] = field(default_factory=list)
     unknown: dict[str, int] = field(default_factory=dict)
     """Events of kinds that this version does not know."""
+
+    @property
+    def put_aside(self) -> frozenset[str]:
+        """Loads whose runs are kept and not counted."""
+        return frozenset(one.load_id for one in self.blocks if one.put_aside and one.load_id is not None)
 
     def load(self, load_id: str) -> LoadStory | None:
         return next((one for one in reversed(self.loads) if one.load_id == load_id), None)
@@ -117,9 +125,9 @@ def tell(journal: Iterable[tuple[Envelope, Event | None]]) -> Story:
 def _tell_load(story: Story, envelope: Envelope, event: Event, boot: str | None) -> None:
     match event:
         case events.LoadStarted():
-            story.loads.append(LoadStory(event.lane, event.load_id, boot, envelope.mono_us))
+            _begin_load(story, LoadStory(event.lane, event.load_id, boot, envelope.mono_us))
         case events.LoadAdopted():
-            story.loads.append(LoadStory(event.lane, event.load_id, boot, None))
+            _begin_load(story, LoadStory(event.lane, event.load_id, boot, None))
         case events.PhaseReached():
             if (load := next((one for one in reversed(story.loads) if one.lane == event.lane), None)) is not None:
                 load.phases.append((event.phase, envelope.mono_us))
@@ -137,6 +145,12 @@ def _tell_load(story: Story, envelope: Envelope, event: Event, boot: str | None)
                 load.ended_us = envelope.mono_us
         case events.StartupReported():
             story.reports.append(event)
+
+
+def _begin_load(story: Story, load: LoadStory) -> None:
+    story.loads.append(load)
+    if story.blocks and story.blocks[-1].load_id is None:
+        story.blocks[-1].load_id = load.load_id
 
 
 def _tell_run(story: Story, envelope: Envelope, event: Event) -> None:
@@ -168,6 +182,8 @@ def _tell_block(story: Story, envelope: Envelope, event: Event) -> None:
             if not event.whole:
                 _note(story, envelope, "load cut short", f"load {event.number} of block {event.block}: {event.words}")
         case events.BlockInterrupted():
+            for one in story.blocks:
+                one.put_aside = one.put_aside or one.begun.block == event.block
             _note(story, envelope, "block interrupted", f"block {event.block}: {event.words}")
         case events.MemoryReturned(returned=False):
             _note(story, envelope, "memory did not come back", event.words)

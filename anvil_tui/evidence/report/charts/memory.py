@@ -15,8 +15,8 @@ COLUMNS = 465
 """Of the plot; each shows the lowest and the highest figure of its samples."""
 GIB = 1 << 30
 _MIB_PER_GIB = 1024
-_LABELS = 12
-"""Windows that are named in the plot at most; names of more would overlap."""
+_NAMED = 0.025
+"""Share of the time that a window must fill to be named: names of narrower ones would overlap."""
 
 
 @dataclass(frozen=True)
@@ -156,9 +156,11 @@ def _window_layers(windows: Sequence[dict[str, Any]], x: dict[str, Any]) -> Iter
         "mark": {"type": "rect", "color": SHADE},
         "encoding": {"x": begin, "x2": {"field": "to"}},
     }
-    if len(windows) <= _LABELS:
+    extent = x["scale"]["domain"][1]
+    named = [window for window in windows if window["to"] - window["from"] >= _NAMED * extent]
+    if named:
         yield {
-            "data": data,
+            "data": {"values": named},
             "mark": {"type": "text", "align": "left", "dx": 3, "baseline": "top", "color": INK, "fontSize": 10},
             "encoding": {"x": begin, "y": {"value": 3}, "text": {"field": "run"}},
         }

@@ -15,14 +15,14 @@ BARS = 60
 """Requests that get a bar each; more are drawn as ticks, one row a run."""
 _TICK_STEPS = 400
 """Ticks of a row that fall on the same of so many places are one."""
-_PARTS = ("to first output", "reasoning until visible", "visible answer", "not divided", "failed")
+_PARTS = ("to first output", "reasoning until visible", "visible answer", "first output not known", "failed")
 _COLORS = (SERIES[0], SERIES[2], SERIES[1], "var(--muted)", BAD)
 
 
 def requests_chart(runs: Sequence[RunArtifact], *, rehearsal: bool) -> dict[str, Any] | None:
     """Scored requests of these runs in their order, in ms from the first byte sent; warm-up is left out.
 
-    A request whose first output is not known is one bar that is not divided. None where no request tells its length.
+    A request whose first output is not known is one bar. None where no request tells its length.
     """
     sent = [(run, record) for run in runs for record in run.requests]
     if len(sent) > BARS:
@@ -75,15 +75,15 @@ def _labels(sent: Sequence[tuple[RunArtifact, RequestRecord]]) -> list[str]:
     labels = []
     for run, record in sent:
         name = sanitise(run.run if several else run.run.rpartition("-")[2])
-        check = _check_of(run, record)
+        check = f"{one} " if (one := check_of(run, record)) else ""
         labels.append(f"{name} {check}#{record.request_index + 1}" if check or len(run.requests) > 1 else name)
     return [label if labels.count(label) == 1 else f"{label} ({place + 1})" for place, label in enumerate(labels)]
 
 
-def _check_of(run: RunArtifact, record: RequestRecord) -> str:
+def check_of(run: RunArtifact, record: RequestRecord) -> str:
     """The gate check that a request belongs to; empty where it belongs to none."""
     observations = run.gate.observations if run.gate is not None else ()
-    return next((f"{one.check} " for one in observations if one.record == record), "")
+    return next((one.check for one in observations if one.record == record), "")
 
 
 def _parts(record: RequestRecord, label: str) -> Iterator[dict[str, Any]]:
@@ -96,7 +96,7 @@ def _parts(record: RequestRecord, label: str) -> Iterator[dict[str, Any]]:
     if record.outcome not in COMPLETED:
         edges: list[tuple[str, float]] = [("failed", end)]
     elif first is None:
-        edges = [("not divided", end)]
+        edges = [("first output not known", end)]
     elif visible is None:
         edges = [("to first output", first), ("reasoning until visible", end)]
     else:

@@ -85,10 +85,28 @@ def _document(one: Filed[dict[str, Any]]) -> Html:
     return tag("section", *parts)
 
 
+def arms_of(document: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Candidate and baseline of a paired comparison, as `success` names them; None where it does not name two."""
+    success = document.get("success")
+    names = list(success) if isinstance(success, dict) else []
+    return (names[0], names[1]) if len(names) == 2 else None
+
+
+def effects_of(document: Mapping[str, Any]) -> dict[str, Effect]:
+    """The effect of each metric of a paired comparison that can be read."""
+    metrics = document.get("metrics")
+    told = (
+        {name: one.get("effect") for name, one in metrics.items() if isinstance(one, dict)}
+        if isinstance(metrics, dict)
+        else {}
+    )
+    return {name: effect for name, one in told.items() if (effect := _as(Effect, one)) is not None}
+
+
 def _metrics(document: Mapping[str, Any]) -> Html:
     """Values, medians, change and verdict of each metric; one table a protocol."""
-    arms = list(document["success"]) if isinstance(document.get("success"), dict) else []
-    if len(arms) != 2:
+    arms = arms_of(document)
+    if arms is None:
         return Html("")
     candidate, baseline = arms
     by_protocol = document.get("metrics_by_protocol")

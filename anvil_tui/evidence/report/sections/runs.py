@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anvil_tui.evidence.report import figures
+from anvil_tui.evidence.report.charts.requests import check_of
 from anvil_tui.evidence.report.contents import Contents, Filed
 from anvil_tui.evidence.report.markup import Cell, Column, Html, few_sources, joined, said, source, table, tag, verdict
 from anvil_tui.evidence.run_metrics import COMPLETED, request_timing
@@ -24,6 +25,8 @@ def runs(contents: Contents) -> Html:
     for one in contents.runs:
         told = story.pop(one.record.run, None)
         state = told.state if told is not None else "not in the journal"
+        if one.record.lane.load_id in contents.story.put_aside:
+            state += ", not counted"
         rows.append(_run_row(one, state))
     for lost in story.values():
         rows.append(_bare_row(lost.run, lost.what, lost.target_tokens, lost.state))
@@ -145,11 +148,16 @@ def requests(contents: Contents) -> Html:
     return table(columns, [_request_row(one, record) for one, record in sent[:_ROWS]], caption)
 
 
+def _name(run: RunArtifact, record: RequestRecord) -> str:
+    check = check_of(run, record)
+    return f"{run.run}{' ' if check else ''}{check} #{record.request_index + 1}"
+
+
 def _request_row(one: Filed[RunArtifact], record: RequestRecord) -> Sequence[Cell]:
     timing = request_timing(record)
     good = record.outcome in COMPLETED
     return (
-        tag("span", f"{one.record.run} #{record.request_index + 1}", class_="run", title=one.path),
+        tag("span", _name(one.record, record), class_="run", title=one.path),
         tag(
             "span",
             record.outcome.replace("_", " "),
@@ -173,7 +181,7 @@ def _request_row(one: Filed[RunArtifact], record: RequestRecord) -> Sequence[Cel
 
 def _notes(record: RequestRecord) -> str:
     notes = [word.replace("_", " ") for word in record.warnings]
-    if record.cached_tokens:
+    if record.cached_tokens and record.time_to_first_output_ms is not None:
         notes.append(f"prefill over {record.cached_tokens:,} cached tokens")
     if record.timeout is not None:
         notes.append(f"timeout: {record.timeout.replace('_', ' ')}")

@@ -10,6 +10,7 @@ from anvil_tui.evidence.kv.reports import report_of_start
 from anvil_tui.evidence.report import figures
 from anvil_tui.evidence.report.contents import Contents, Filed
 from anvil_tui.evidence.report.markup import NA, Cell, Column, Html, joined, said, source, table, tag, verdict
+from anvil_tui.evidence.report.story import BlockLoad
 from anvil_tui.records.startup_report import Figure, StartupReport
 
 _RANKED = (
@@ -41,8 +42,8 @@ def loads(contents: Contents) -> Html:
             f"{one.begun.block}{' (replay)' if one.begun.replay else ''}",
             one.begun.arm,
             one.begun.lane,
-            one.ended.load_id if one.ended is not None else None,
-            verdict("not ended" if one.ended is None else "whole" if one.ended.whole else "cut short"),
+            one.load_id,
+            verdict(_state(one)),
             said(one.ended.health) if one.ended is not None else None,
             said(one.ended.words) if one.ended is not None else None,
         )
@@ -51,6 +52,11 @@ def loads(contents: Contents) -> Html:
     titles = ("Load", "Block", "Arm", "Lane", "Load id", "State", "Health at the end", "In words")
     caption = joined(["A block is one load of each arm. From ", source("journal.jsonl"), "."])
     return table([Column(title) for title in titles], rows, caption) if rows else Html("")
+
+
+def _state(load: BlockLoad) -> str:
+    state = "not ended" if load.ended is None else "whole" if load.ended.whole else "cut short"
+    return f"{state}, not counted" if load.put_aside else state
 
 
 def starts(contents: Contents) -> Html:

@@ -31,7 +31,7 @@ def banner(contents: Contents) -> Html:
         return Html("")
     scales = sorted(
         {
-            f"×{engine.time_scale:g} (start-up ×{engine.startup_time_scale or engine.time_scale:g})"
+            f"{engine.time_scale:g} times (start-up {engine.startup_time_scale or engine.time_scale:g} times)"
             for one in contents.profiles
             if isinstance(one.record.launch, RehearsalLaunch)
             for engine in (one.record.launch.engine,)
@@ -39,7 +39,7 @@ def banner(contents: Contents) -> Html:
     )
     words = "A simulated engine and simulated GPUs made this. It is a demonstration and never evidence of anything."
     if scales:
-        words += f" Simulated time runs {', '.join(scales)} as fast, and the rates are as much too high."
+        words += f" Its time runs {', '.join(scales)} as fast as a clock, and its rates read as much too high."
     return tag("div", tag("strong", "REHEARSAL"), tag("span", words), class_="rehearsal", role="note")
 
 
@@ -100,7 +100,7 @@ def _side(told: Sequence[KeyFigure], label: str) -> Html | None:
 
 
 def _key_figures(contents: Contents, lane: str) -> Iterator[KeyFigure]:
-    runs = [one for one in contents.runs if one.record.lane.lane == lane]
+    runs = [one for one in contents.counted if one.record.lane.lane == lane]
     starts = [
         load.ready.startup_seconds
         for load in contents.story.loads

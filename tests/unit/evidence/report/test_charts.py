@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from anvil_tui.evidence.report.charts.effects import effects_chart
 from anvil_tui.evidence.report.charts.ladder import PANELS, ladder_chart
 from anvil_tui.evidence.report.charts.memory import memory_chart
 from anvil_tui.evidence.report.charts.phases import phases_chart
@@ -13,6 +14,7 @@ from anvil_tui.evidence.report.charts.requests import BARS, requests_chart
 from anvil_tui.evidence.report.story import LoadStory
 from anvil_tui.evidence.report.trace import Trace, traces
 from anvil_tui.records import events
+from anvil_tui.records.comparison import Effect
 from anvil_tui.records.gate import EvidencePolicy, GateBudget, GateObservation, GateResult
 from tests.unit.evidence.report.folders import BOOT, INVENTORY, SECOND, plain, sample, values
 from tests.unit.evidence.samples import artifact, request
@@ -84,6 +86,29 @@ def test_a_failed_rung_is_a_cross_at_its_target_and_an_interrupted_one_nothing()
     assert [row["tokens"] for layer in crosses for row in layer["data"]["values"]] == [9000] * 3
     assert 7000 not in {row["tokens"] for row in values(spec)}
     assert ladder_chart([failed], ["a"], rehearsal=False) is None
+
+
+def effect(**told: Any) -> Effect:
+    given: dict[str, Any] = {
+        "blocks": 3, "method": "", "estimate_percent": 2.0, "low_percent": -1.0, "high_percent": 5.0, "level": 0.95,
+        "p_value": 0.2, "verdict": "", "words": "", **told,
+    }  # fmt: skip
+    return Effect(**given)
+
+
+def test_effects_are_rows_with_intervals_and_an_unknown_one_has_none() -> None:
+    effects = {
+        "decode": effect(),
+        "ttft": effect(level=None, low_percent=None, high_percent=None),
+        "e2e": effect(estimate_percent=None, low_percent=None, high_percent=None, level=None),
+    }
+    spec = effects_chart(effects, "new", "old", rehearsal=False)
+    assert spec is not None and plain(spec)
+    _, intervals, points, _ = spec["layer"]
+    assert [(row["metric"], row["low"], row["high"]) for row in intervals["data"]["values"]] == [("decode", -1.0, 5.0)]
+    assert [row["metric"] for row in points["data"]["values"]] == ["decode", "ttft"]
+    assert points["encoding"]["x"]["title"] == "change of new against old (%)"
+    assert effects_chart({"e2e": effects["e2e"]}, "new", "old", rehearsal=False) is None
 
 
 def one_trace(*samples: Any) -> Trace:
@@ -171,12 +196,18 @@ def test_a_request_is_divided_where_its_times_are_known() -> None:
     assert parts(spec, "r1 #1") == [
         ("to first output", 0.0, 200.0), ("reasoning until visible", 200.0, 500.0), ("visible answer", 500.0, 1200.0),
     ]  # fmt: skip
-    assert parts(spec, "r1 #2") == [("not divided", 0.0, 1200.0)]
+    assert parts(spec, "r1 #2") == [("first output not known", 0.0, 1200.0)]
     assert parts(spec, "r1 #3") == [("failed", 0.0, 1200.0)]
     assert parts(spec, "r1 #4") == []
     assert spec["layer"][0]["encoding"]["y"]["sort"] == ["r1 #1", "r1 #2", "r1 #3"]
     domain = spec["layer"][0]["encoding"]["color"]["scale"]["domain"]
-    assert domain == ["to first output", "reasoning until visible", "visible answer", "not divided", "failed"]
+    assert domain == [
+        "to first output",
+        "reasoning until visible",
+        "visible answer",
+        "first output not known",
+        "failed",
+    ]
 
 
 def test_requests_of_a_gate_carry_the_name_of_their_check() -> None:

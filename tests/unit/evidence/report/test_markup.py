@@ -95,6 +95,8 @@ def test_unknown_is_not_a_number() -> None:
         (figures.moment("2026-12-01T14:42:05.287Z"), "2026-12-01 14:42:05 UTC"),
         (verdict("PASS"), '<span class="verdict good">PASS</span>'),
         (verdict("PASS (spill not checked)"), '<span class="verdict doubt">PASS (spill not checked)</span>'),
+        (verdict("equivalent within 2 %"), '<span class="verdict good">equivalent within 2 %</span>'),
+        (verdict("slower"), '<span class="verdict bad">slower</span>'),
         (verdict("FAIL"), '<span class="verdict bad">FAIL</span>'),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 
 from anvil_tui.errors import CannotRun
 from anvil_tui.evidence.comparison import compare
+from anvil_tui.evidence.report.contents import read_contents
 from anvil_tui.evidence.report.report import write_report
 from anvil_tui.records import events
 from anvil_tui.records.artifact import Check
@@ -231,6 +232,26 @@ def test_interruptions_alarms_and_a_resume_are_told(tmp_path: Path) -> None:
         "campaign stopped", "a new runner took over",
     ):  # fmt: skip
         assert words in text, words
+
+
+def test_runs_of_a_block_that_is_redone_are_kept_and_not_counted(tmp_path: Path) -> None:
+    def load(number: int, load_id: str) -> list[events.Event]:
+        return [
+            events.BlockLoadBegun(number=number, block=1, arm="baseline", lane="a", replay=False),
+            events.LoadStarted(lane="a", load_id=load_id, launch="process", pid=1),
+        ]
+
+    runs = [
+        artifact("a-r1", (request(prompt_tokens=9000),), target_tokens=9000, load_id="first"),
+        artifact("a-r2", (request(prompt_tokens=5000),), target_tokens=5000, load_id="second"),
+    ]
+    journal = [runner_started(), *load(0, "first"), events.BlockInterrupted(block=1, words="cut"), *load(0, "second")]
+    contents = read_contents(campaign(tmp_path / "c", runs, journal=journal))
+    assert contents.story.put_aside == {"first"}
+    assert [one.path for one in contents.counted] == ["runs/a-r2.json"]
+    text = parsed(page(tmp_path / "c", charts=False)).text
+    assert "not in the journal, not counted" in text and "not ended, not counted" in text
+    assert "longest prompt served5,000 tokens" in text
 
 
 def test_a_paired_document_is_told_with_values_verdicts_claims_and_what_is_unknown(tmp_path: Path) -> None:
