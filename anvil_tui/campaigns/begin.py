@@ -8,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
 from anvil_tui import __version__, clock
 from anvil_tui.campaigns import control
+from anvil_tui.campaigns.campaign_file import campaign_paths
 from anvil_tui.campaigns.folder import CampaignFolder
 from anvil_tui.campaigns.journal import take_lock
 from anvil_tui.campaigns.planned_campaign import PlannedCampaign
@@ -20,7 +22,7 @@ from anvil_tui.errors import CannotRun
 from anvil_tui.files import write_new
 from anvil_tui.lanes.profile import Lane
 from anvil_tui.locations import Locations
-from anvil_tui.records.plan import CampaignKind, CampaignPlan, CapacityPlan, GatePlan, LadderPlan, PlannedLoad
+from anvil_tui.records.plan import CampaignKind, CampaignPlan, CapacityPlan, GatePlan, LadderPlan
 
 
 @dataclass(frozen=True)
@@ -77,19 +79,10 @@ def begin_paired(
         up=True,
         rehearsal=campaign.rehearsal,
         nonce_seed=secrets.token_hex(16),
-        loads=tuple(
-            PlannedLoad(
-                number=one.number,
-                block=one.block,
-                arm=one.arm,
-                lane=campaign.lanes[one.arm].name,
-                replay=one.replay,
-            )
-            for one in campaign.loads
-        ),
+        loads=campaign.loads,
         campaign_sha256=campaign.sha256,
         accepted_differences=dict(accepted),
-        base_directory=str(campaign.path.parent),
+        campaign_name=campaign.name,
         seal=seal,
         lane_sha256={name: lane.sha256 for name, lane in lanes.items()},
         created_at=clock.utc_now(),
@@ -99,16 +92,19 @@ def begin_paired(
         write_new(folder.lane_profile(name), lane.raw)
     write_new(folder.path / "campaign.toml", campaign.raw)
     write_new(folder.path / "plan.json", msgspec.json.format(msgspec.json.encode(plan)) + b"\n")
-    return Begun(folder, start_runner(folder, locations))
+    return Begun(folder, start_runner(folder, locations, base=campaign.path.parent))
 
 
-def start_runner(folder: CampaignFolder, locations: Locations) -> subprocess.Popen[bytes]:
+def start_runner(folder: CampaignFolder, locations: Locations, *, base: Path | None = None) -> subprocess.Popen[bytes]:
     """Start a runner on a campaign that no one writes. Raises CannotRun where someone does, or where it is sealed.
+
+    `base` is where relative paths of a campaign file start; it is found again by the file's name where it is not given.
 
     The journal's lock is taken here and inherited, so that the campaign is never seen without a writer in between.
     """
     if folder.closed:
         raise CannotRun(f"{folder.id} is sealed; nothing is ever added to it but signatures")
+    base = base or _base_of(folder, locations)
     lock = take_lock(folder.journal)
     try:
         # What was asked of a runner that died unheard is not meant for the next one.
@@ -120,6 +116,7 @@ def start_runner(folder: CampaignFolder, locations: Locations) -> subprocess.Pop
                 [
                     sys.executable, "-P", "-m", "anvil_tui.campaigns.runner", str(folder.path),
                     "--journal-fd", str(lock), "--state", str(locations.state),
+                    *(("--base", str(base)) if base is not None else ()),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -131,3 +128,10 @@ def start_runner(folder: CampaignFolder, locations: Locations) -> subprocess.Pop
             os.close(log)
     finally:
         os.close(lock)
+
+
+def _base_of(folder: CampaignFolder, locations: Locations) -> Path | None:
+    """The folder of the campaign file that a paired campaign came from, where it still lies under its name."""
+    name = folder.plan().campaign_name
+    paths = campaign_paths(locations)
+    return paths[name][0].parent if name in paths else None

@@ -17,7 +17,6 @@ from anvil_tui.evidence.arms.inputs import read_campaign_arms
 from anvil_tui.evidence.declared_invariants import check_named
 from anvil_tui.evidence.documents.change import change_document
 from anvil_tui.evidence.documents.paired import paired_document
-from anvil_tui.evidence.report.report import write_report
 from anvil_tui.records.acceptance import ConditionState
 from anvil_tui.records.arm import Arm
 from anvil_tui.records.campaign_file import CampaignFile
@@ -28,7 +27,7 @@ _ACCEPTANCE = "anvil-acceptance/v1"
 
 
 def write_documents(session: Session, file: CampaignFile, conditions: Sequence[ConditionState]) -> None:
-    """Write what follows from the artifacts: the acceptance, the comparison where there are two arms, the report.
+    """Write what follows from the artifacts: the acceptance, and the comparison where there are two arms.
 
     A comparison that cannot be made is said in the journal's words by its absence and in the acceptance document.
     """
@@ -49,15 +48,6 @@ def write_documents(session: Session, file: CampaignFile, conditions: Sequence[C
         "comparison_refused": refused or None,
     }
     _write(session, "documents/acceptance.json", acceptance)
-    report(session)
-
-
-def report(session: Session) -> None:
-    """Write `report.html` from what the folder holds."""
-    raw = write_report(session.folder.path)
-    path = session.free_name("report.html")
-    sha256, _ = session.write_bytes(path, raw)
-    session.event(DocumentWritten(path=path, sha256=sha256, schema="text/html"))
 
 
 def _comparison(session: Session, file: CampaignFile, events: Sequence[Event]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 
 from anvil_tui import exit_codes
 from anvil_tui.campaigns import concluding
@@ -71,7 +70,7 @@ class Paired:
             name: find_lane(str(session.folder.lane_profile(name)), session.locations) for name in session.plan.lanes
         }
         self._site = dict(read_site(session.locations.machine))
-        self._base = Path(session.plan.base_directory or session.folder.path)
+        self._base = session.base or session.folder.path
         self._vram: VramWatch | None = None
         self._baseline: dict[str, int] = {}
         self._number = len(runs_before(earlier))

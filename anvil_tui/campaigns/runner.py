@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from anvil_tui import __version__, exit_codes
-from anvil_tui.campaigns import sealing
+from anvil_tui.campaigns import reporting, sealing
 from anvil_tui.campaigns.folder import CampaignFolder
 from anvil_tui.campaigns.interrupts import Interrupt
 from anvil_tui.campaigns.journal import Journal, read_journal
@@ -42,12 +42,13 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--journal-fd", type=int, required=True)
     parser.add_argument("--state", type=Path, required=True)
+    parser.add_argument("--base", type=Path, help="where relative paths of a campaign file start")
     arguments = parser.parse_args()
     os.set_inheritable(arguments.journal_fd, False)
     folder = CampaignFolder(arguments.folder)
     locations = Locations.default(state=arguments.state)
     with Journal(folder.journal, arguments.journal_fd) as journal:
-        return asyncio.run(_run(Session(folder, folder.plan(), journal, locations)))
+        return asyncio.run(_run(Session(folder, folder.plan(), journal, locations, arguments.base)))
 
 
 async def _run(session: Session) -> int:
@@ -71,6 +72,8 @@ async def _run(session: Session) -> int:
             keeper.cancel()
         await asyncio.gather(*keepers, return_exceptions=True)
     session.event(RunnerEnded(ending=ending, words=words, exit_code=code))
+    if session.plan.kind == "paired":
+        await asyncio.to_thread(reporting.write_held, session.folder, session.journal)
     session.folder.live.unlink(missing_ok=True)
     if session.plan.seal:
         # The verb that asked for it checked that a key is at hand; what fails here is told by what is missing.

@@ -6,6 +6,7 @@ import msgspec
 
 from anvil_tui.bundles import keys, seal, sign, trust
 from anvil_tui.bundles.ssh.public_key import parse_line
+from anvil_tui.campaigns import reporting
 from anvil_tui.campaigns.folder import CampaignFolder
 from anvil_tui.campaigns.journal import Journal, read_journal
 from anvil_tui.campaigns.recovery import open_runs, recover, unnamed_artifacts
@@ -19,6 +20,8 @@ def seal_campaign(folder: CampaignFolder) -> SealReport:
     """Seal a campaign that no one writes. Raises CannotRun and CheckFailed."""
     if folder.sealed:
         raise CannotRun(f"{folder.id} is sealed already; a sealed campaign is never changed")
+    if not folder.closed and reporting.stale(folder):
+        reporting.write(folder, None)
     with Journal.take(folder.journal) as journal:
         earlier = [event for _, event in read_journal(folder.journal) if event is not None]
         closed = any(isinstance(event, Sealed) for event in earlier)

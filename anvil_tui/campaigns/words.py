@@ -70,7 +70,8 @@ def event_words(event: events.Event | None, kind: str) -> str:
         case events.RunInterrupted():
             return f"{event.run}: interrupted: {event.words}"
         case events.RunSkipped():
-            return f"skipped {event.target_tokens or 0:,} tokens: {event.words}"
+            what = event.what if event.target_tokens is None else f"{event.target_tokens:,} tokens"
+            return f"skipped {what}: {event.words}"
         case events.RunnerEnded():
             return f"{event.ending}: {event.words}"
         case events.Sealed():

@@ -16,10 +16,6 @@ from anvil_tui.cli.parser import build_parser
 from anvil_tui.errors import AnvilError
 from anvil_tui.locations import Locations
 
-NO_VERB = (
-    "anvil-tui has no screen yet; its verbs do the work: anvil-tui --help lists them, anvil-tui lanes shows the lanes"
-)
-
 
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; returns its exit code. Errors of the operator's end as words on stderr."""
@@ -28,9 +24,6 @@ def main(argv: list[str] | None = None) -> int:
     output = Output(json="--json" in words)
     try:
         arguments = build_parser().parse_args(words)
-        if arguments.verb is None:
-            print(NO_VERB)
-            return exit_codes.GOOD
         return _run(arguments, output)
     except AnvilError as error:
         output.error(str(error), error.exit_code)
@@ -48,6 +41,9 @@ def main(argv: list[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace, output: Output) -> int:
     state: Path | None = arguments.state
     locations = Locations.default(state=state, profiles=arguments.profiles)
+    if arguments.verb is None:
+        opened: int = import_module("anvil_tui.console.app").run_console(locations)
+        return opened
     verb = getattr(import_module(f"anvil_tui.cli.{arguments.module}"), arguments.function)
     code: int = verb(arguments, locations, output)
     return code

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import asdict
 
 from anvil_tui import exit_codes
 from anvil_tui.campaigns import preflight, reporting, sealing
 from anvil_tui.campaigns.begin import begin_paired
 from anvil_tui.campaigns.campaign_file import all_campaign_files, check_declared, find_campaign_file
 from anvil_tui.campaigns.folder import find_campaign
+from anvil_tui.campaigns.outlook import Outlook, describe
+from anvil_tui.campaigns.pace import lane_pace
+from anvil_tui.campaigns.planned_campaign import PlannedCampaign
 from anvil_tui.cli.following import follow_campaign
 from anvil_tui.cli.output import Output, table
 from anvil_tui.errors import BadInput
@@ -16,8 +20,14 @@ from anvil_tui.locations import Locations
 from anvil_tui.records.campaign_file import NamedDifference
 
 
-def plans(_: Namespace, locations: Locations, output: Output) -> int:
-    """List the campaign files and whether each is valid here."""
+def plans(arguments: Namespace, locations: Locations, output: Output) -> int:
+    """List the campaign files and whether each is valid here; or show what one of them will do."""
+    if arguments.campaign is not None:
+        outlook = _outlook(find_campaign_file(arguments.campaign, locations), locations)
+        for line in _outlook_lines(outlook):
+            output.line(line)
+        output.document("anvil-cli-plan/v1", {"plan": asdict(outlook)})
+        return exit_codes.GOOD
     rows, documents = [], []
     for name, found in all_campaign_files(locations).items():
         if isinstance(found, BadInput):
@@ -58,6 +68,34 @@ def run(arguments: Namespace, locations: Locations, output: Output) -> int:
         sealing.choose_key(locations, unattended=True)
     preflight.check_paired(campaign, locations)
     return follow_campaign(begin_paired(locations, campaign, accepted, seal=arguments.seal), output)
+
+
+def _outlook(campaign: PlannedCampaign, locations: Locations) -> Outlook:
+    paces = {lane.name: lane_pace(lane.name, locations) for lane in campaign.lanes.values()}
+    return describe(campaign, paces)
+
+
+def _outlook_lines(outlook: Outlook) -> list[str]:
+    """What a person should know before it runs."""
+    lines = [outlook.name, outlook.about]
+    for one in outlook.differences:
+        why = f": {one.why}" if one.why else ""
+        lines.append(
+            f"{one.standing}: {one.difference.field}: {one.difference.baseline} → {one.difference.candidate}{why}"
+        )
+    lines += [f"operational: {one.field}: {one.baseline} → {one.candidate}" for one in outlook.operational]
+    for load in outlook.loads:
+        lines.append(
+            f"load {load.number + 1}, block {load.block}, {load.letter}: {load.lane}, {_about(load.expected_s)}"
+        )
+        lines += [f"    {part.what}: {part.words}" for part in load.parts]
+    requests = "an unknown number of" if outlook.requests is None else f"{outlook.requests:,}"
+    lines.append(f"in all {outlook.runs} runs, {requests} requests, {_about(outlook.expected_s)}")
+    return [*lines, *(f"accepted if: {text}" for text in outlook.acceptance)]
+
+
+def _about(seconds: float | None) -> str:
+    return "duration unknown" if seconds is None else f"about {seconds / 60:.1f} minutes of start-up and requests"
 
 
 def report(arguments: Namespace, locations: Locations, output: Output) -> int:

@@ -100,7 +100,8 @@ def build_parser() -> argparse.ArgumentParser:
     probe.add_argument("--api-key-env", metavar="NAME", help="the variable that holds the API key")
     probe.add_argument("--timeout", type=_seconds, default=900.0, metavar="S", help="seconds in all (default 900)")
 
-    verb("plans", "paired", "list the campaign files and whether each is valid here")
+    plans = verb("plans", "paired", "list the campaign files and whether each is valid here, or show what one will do")
+    plans.add_argument("campaign", nargs="?", metavar="CAMPAIGN", help="show what this one will do")
     run = verb("run", "paired", "run a campaign file: its lanes in turn, measured the same way, then the documents")
     run.add_argument("campaign", metavar="CAMPAIGN", help="a name that `plans` lists, or a path")
     run.add_argument("--accept", type=_accepted, action="append", default=[], metavar="FIELD=WHY", help=_ACCEPT)

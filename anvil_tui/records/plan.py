@@ -95,8 +95,8 @@ class CampaignPlan(Struct, frozen=True, kw_only=True):
     """Hash of `campaign.toml` as it was loaded."""
     accepted_differences: dict[str, str] = {}
     """Functional differences that the operator named at the start, and why."""
-    base_directory: str | None = None
-    """Where relative paths of the campaign file start."""
+    campaign_name: str | None = None
+    """Under which name the campaign file was found; its folder is where its relative paths start."""
     seal: bool = False
     """Seal and sign at the end, with an agent or a key that needs no passphrase."""
     lane_sha256: dict[str, str] = {}
