@@ -1,8 +1,9 @@
-"""The reading half of an exchange: each read goes straight into the stream, until the answer or a deadline ends it."""
+"""The reading half of an exchange: reads go into the stream, until the end of the answer or a deadline ends it."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Callable
 from time import perf_counter_ns
@@ -16,6 +17,9 @@ from anvil_tui.records.request import RequestError, TimeoutKind
 
 GRACE_S = 2.0
 """How long a stream that gave its finish_reason or an error may stay silent before it is taken as ended."""
+
+_DRAIN_S = (0.02, 0.06)
+_KEPT_BYTES = 256 * 1024
 
 Watcher = Callable[[Stream, int], None]
 """Called when a request is sent, with the stream that fills up and the moment of sending."""
@@ -33,6 +37,9 @@ class Reading:
         self._http = HttpReader()
         self._events = SseReader()
         self._is_events = False
+        self._reads: list[tuple[bytes, int]] = []
+        self._kept = 0
+        self._draining: asyncio.TimerHandle | None = None
         self._whole = bytearray()
         """The body where it is no event stream."""
         self._loop = asyncio.get_running_loop()
@@ -54,6 +61,7 @@ class Reading:
             spared()
             return End(how="cancelled", at_ns=perf_counter_ns())
         finally:
+            self._drain()
             sending.cancel()
             if self._timer is not None:
                 self._timer.cancel()
@@ -61,22 +69,19 @@ class Reading:
     # What the connection hands on
 
     def _read(self, data: bytes, at_ns: int) -> None:
-        try:
-            body = self._http.feed(data)
-            if self._http.status is not None and not self._ended.done():
-                if self.headers_ns is None:
-                    self.headers_ns = at_ns
-                    kind = self._http.headers.get("content-type", "").partition(";")[0].strip().lower()
-                    self._is_events = self._http.status == 200 and kind != "application/json"
-                self._take(body, at_ns)
-        except (HttpError, EventTooLarge) as error:
-            self._break(error, at_ns)
-        except BaseException as error:
-            if not self._ended.done():
-                self._ended.set_exception(error)
-            raise
+        """Keep a read; take it apart a moment later, unless it may end something.
+
+        So reading stays cheap while many streams run, and the work is done in batches at scattered moments.
+        """
+        self._reads.append((data, at_ns))
+        self._kept += len(data)
+        if self.headers_ns is None or b"[DONE]" in data or self._kept > _KEPT_BYTES:
+            self._drain()
+        elif self._draining is None:
+            self._draining = self._loop.call_later(random.uniform(*_DRAIN_S), self._drain)
 
     def _closed(self, words: str | None, at_ns: int) -> None:
+        self._drain()
         try:
             if words is not None:
                 raise HttpError(words)
@@ -88,7 +93,29 @@ class Reading:
             else:
                 self._finish(at_ns)
 
+    def _drain(self) -> None:
+        """Take apart the reads kept so far."""
+        if self._draining is not None:
+            self._draining.cancel()
+            self._draining = None
+        reads, self._reads, self._kept = self._reads, [], 0
+        for data, at_ns in reads:
+            try:
+                body = self._http.feed(data)
+                if self._http.status is not None and not self._ended.done():
+                    self._take(body, at_ns)
+            except (HttpError, EventTooLarge) as error:
+                self._break(error, at_ns)
+            except BaseException as error:
+                if not self._ended.done():
+                    self._ended.set_exception(error)
+                raise
+
     def _take(self, body: bytes, at_ns: int) -> None:
+        if self.headers_ns is None:
+            self.headers_ns = at_ns
+            kind = self._http.headers.get("content-type", "").partition(";")[0].strip().lower()
+            self._is_events = self._http.status == 200 and kind != "application/json"
         if self._is_events:
             for event in self._events.feed(body, at_ns):
                 self._stream.take(event)
@@ -139,6 +166,7 @@ class Reading:
 
         Tokens only move a deadline away: it is enough to look when it would have struck, or when another applies.
         """
+        self._drain()
         self._checked = self._stage
         if self._timer is not None:
             self._timer.cancel()
