@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from anvil_tui.campaigns.folder import CampaignFolder, Standing
 from anvil_tui.campaigns.journal import JournalReader
+from anvil_tui.records.acceptance import ArmRole
 from anvil_tui.records.events import (
     AlarmRaised,
+    BlockInterrupted,
+    BlockLoadBegun,
+    BlockLoadEnded,
     CampaignPlanned,
     Envelope,
     Event,
@@ -30,6 +34,8 @@ from anvil_tui.records.events import (
 from anvil_tui.records.vram import Verdict
 
 RunState = Literal["running", "passed", "failed", "interrupted", "skipped"]
+LoadState = Literal["open", "whole", "cut short", "put aside"]
+"""`put aside`: its block is redone whole, so nothing that was measured on it counts."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,25 @@ class RunView:
     words: str = ""
     path: str | None = None
     reserve: Verdict | None = None
+    load: int | None = None
+    """Of a paired campaign: the place among the loads so far of the one that it ran on."""
+
+
+@dataclass(frozen=True)
+class LoadView:
+    """One load of a paired campaign as the journal tells it."""
+
+    number: int
+    block: int
+    arm: ArmRole
+    lane: str
+    replay: bool
+    state: LoadState = "open"
+    load_id: str | None = None
+    startup_seconds: float | None = None
+    report: str | None = None
+    """Path of its start-up report in the folder."""
+    words: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,6 +81,8 @@ class CampaignView:
     began_at: str | None = None
     ended_at: str | None = None
     runner_boot: str | None = None
+    lane: str | None = None
+    """Whose turn it is: the lane of the newest load."""
     load_id: str | None = None
     startup_seconds: float | None = None
     max_model_len: int | None = None
@@ -63,6 +90,8 @@ class CampaignView:
     phase: str | None = None
     report: str | None = None
     """Path of the newest start-up report in the folder."""
+    loads: tuple[LoadView, ...] = ()
+    """Of a paired campaign: every load that was begun, in order; one that is redone stands there twice."""
     runs: tuple[RunView, ...] = ()
     alarms: tuple[str, ...] = ()
     words: str = ""
@@ -92,13 +121,17 @@ def fold(view: CampaignView, envelope: Envelope, event: Event | None) -> Campaig
             return replace(view, began_at=began, runner_boot=event.boot_id, ending=None, ended_at=None, exit_code=None)
         case CampaignPlanned():
             return replace(view, kind=event.campaign_kind, lanes=event.lanes, rehearsal=event.rehearsal)
+        case BlockLoadBegun():
+            load = LoadView(event.number, event.block, event.arm, event.lane, event.replay)
+            begun = replace(view, lane=event.lane, loads=(*view.loads, load))
+            return replace(begun, load_id=None, startup_seconds=None, max_model_len=None, phase=None, report=None)
         case LoadStarted() | LoadAdopted():
-            return replace(view, load_id=event.load_id)
+            return replace(_newest(view, load_id=event.load_id), lane=event.lane, load_id=event.load_id)
         case PhaseReached():
             return replace(view, phase=event.phase)
         case LoadReady():
             return replace(
-                view,
+                _newest(view, startup_seconds=event.startup_seconds),
                 phase="ready",
                 startup_seconds=event.startup_seconds,
                 max_model_len=event.max_model_len,
@@ -108,18 +141,23 @@ def fold(view: CampaignView, envelope: Envelope, event: Event | None) -> Campaig
             cause = f"; {event.cause}" if event.cause else ""
             return replace(view, phase="failed", words=event.words + cause)
         case StartupReported():
-            return replace(view, report=event.path)
+            return replace(_newest(view, report=event.path), report=event.path)
+        case BlockLoadEnded():
+            return _newest(view, state="whole" if event.whole else "cut short", words=event.words)
+        case BlockInterrupted():
+            return replace(view, loads=tuple(_put_aside(one, event.block) for one in view.loads))
         case PlanRefused():
             return replace(view, words=event.words)
         case RunStarted():
-            return replace(view, runs=(*view.runs, RunView(event.run, event.what, event.target_tokens, "running")))
+            run = RunView(event.run, event.what, event.target_tokens, "running", load=_load_of_now(view))
+            return replace(view, runs=(*view.runs, run))
         case RunFinished():
             state: RunState = "passed" if event.passed else "failed"
             return _settle(view, event.run, state, event.words, event.path, event.reserve)
         case RunInterrupted():
             return _settle(view, event.run, "interrupted", event.words, event.path, None)
         case RunSkipped():
-            skipped = RunView(None, event.what, event.target_tokens, "skipped", event.words)
+            skipped = RunView(None, event.what, event.target_tokens, "skipped", event.words, load=_load_of_now(view))
             return replace(view, runs=(*view.runs, skipped))
         case AlarmRaised():
             return replace(view, alarms=(*view.alarms, event.words))
@@ -128,6 +166,19 @@ def fold(view: CampaignView, envelope: Envelope, event: Event | None) -> Campaig
         case Sealed():
             return replace(view, sealed=True)
     return view
+
+
+def _newest(view: CampaignView, **changes: Any) -> CampaignView:
+    """The view with the newest load of a paired campaign changed; other campaigns have none."""
+    return replace(view, loads=(*view.loads[:-1], replace(view.loads[-1], **changes))) if view.loads else view
+
+
+def _load_of_now(view: CampaignView) -> int | None:
+    return len(view.loads) - 1 if view.loads else None
+
+
+def _put_aside(load: LoadView, block: int) -> LoadView:
+    return replace(load, state="put aside") if load.block == block else load
 
 
 def _settle(
