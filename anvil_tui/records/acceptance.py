@@ -152,3 +152,14 @@ class ConditionState(Struct, frozen=True, kw_only=True):
     words: str
     """Why it stands so, with figures."""
     evidence: tuple[str, ...]
+
+
+class AcceptanceDocument(Struct, frozen=True, kw_only=True):
+    """`documents/acceptance.json`: how the conditions stood when the campaign ended."""
+
+    schema: Literal["anvil-acceptance/v1"] = "anvil-acceptance/v1"
+    campaign: str
+    rehearsal: bool
+    conditions: tuple[ConditionState, ...]
+    comparison_refused: str | None = None
+    """Why no comparison of the arms could be made."""

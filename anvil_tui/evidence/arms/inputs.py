@@ -76,12 +76,15 @@ def read_arms(groups: Sequence[tuple[str, Sequence[Path]]]) -> tuple[Arm, ...]:
     )
 
 
-def read_campaign_arms(folder: Path, arms: Sequence[tuple[str, frozenset[str]]]) -> tuple[Arm, ...]:
+def read_campaign_arms(
+    folder: Path, arms: Sequence[tuple[str, frozenset[str]]], *, samples: bool = True
+) -> tuple[Arm, ...]:
     """The arms of one campaign folder, each the loads with these ids: also where both arms are the same lane.
 
-    Raises BadInput.
+    Without `samples` the GPU samples are left unread, hundreds of megabytes after some hours; the arms then know the
+    memory of their runs and not the idle memory. Raises BadInput.
     """
-    files = list(list_files([folder]))
+    files = [one for one in list_files([folder]) if samples or one.path.parent.name != "vram"]
     labels = label_files(files)
     named = [InputFile(one.path, one.root, labels[one.path]) for one in files]
     return tuple(_arm(name, named, loads) for name, loads in arms)
