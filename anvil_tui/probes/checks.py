@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from anvil_tui.clock import utc_now
 from anvil_tui.engines.endpoint import EndpointClient, EndpointError
 from anvil_tui.probes.client.answer import Answer, ToolCall, kept
+from anvil_tui.probes.client.errors import shown
 from anvil_tui.probes.client.exchange import Exchanged, chat_request, exchange
 from anvil_tui.probes.client.pauses import HostWatch
-from anvil_tui.probes.client.stream import shown
 from anvil_tui.probes.prompts.prompt import needle_frame
 from anvil_tui.probes.prompts.sizing import sizer
 from anvil_tui.probes.rung import not_sent, scored, sized

@@ -196,7 +196,7 @@ class ProbeCapacity(Struct, frozen=True, kw_only=True, tag_field="kind", tag="ca
     started_at: str
     finished_at: str
     wall_clock_ms: float | None
-    """From the first scored request's sending to the last one's end; null where none was sent."""
+    """From the first scored request's start, connecting included, to the last one's end; null where none was sent."""
     counters_before: Counters | None
     counters_after: Counters | None
     cancelled: bool

@@ -19,8 +19,9 @@ from anvil_tui.engines.endpoint import EndpointClient, EndpointError, api_base, 
 from anvil_tui.engines.metrics import gauges
 from anvil_tui.probes.client import http1, pauses
 from anvil_tui.probes.client.answer import Answer
+from anvil_tui.probes.client.errors import shown
 from anvil_tui.probes.client.reading import Reading, Watcher, spared
-from anvil_tui.probes.client.stream import Asked, End, Stream, shown
+from anvil_tui.probes.client.stream import Asked, End, Stream
 from anvil_tui.probes.client.transport import Connection, TransportError, connect
 from anvil_tui.records.probe import Deadlines, Target
 from anvil_tui.records.request import RequestError, RequestRecord

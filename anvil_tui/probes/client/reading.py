@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable
 from time import perf_counter_ns
 
+from anvil_tui.probes.client.errors import BODY_LIMIT, http_error, shown
 from anvil_tui.probes.client.http1 import HttpError, HttpReader
 from anvil_tui.probes.client.sse import EVENT_LIMIT, EventTooLarge, SseReader
-from anvil_tui.probes.client.stream import BODY_LIMIT, End, EndKind, Stream, http_error, shown
+from anvil_tui.probes.client.stream import End, EndKind, Stream
 from anvil_tui.probes.client.transport import Connection
 from anvil_tui.records.probe import Deadlines
 from anvil_tui.records.request import RequestError, TimeoutKind

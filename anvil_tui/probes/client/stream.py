@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -11,23 +9,13 @@ import msgspec
 from msgspec import Struct
 
 from anvil_tui.probes.client.answer import Answer, kept
+from anvil_tui.probes.client.errors import decoded, error_of, short, too_long
 from anvil_tui.probes.client.rates import Arrival, Decode, decode, seed_figures, stalls
 from anvil_tui.probes.client.sse import SseEvent
 from anvil_tui.records.live import RequestPhase
 from anvil_tui.records.request import Outcome, OutputLength, RequestError, RequestRecord, TimeoutKind
-from anvil_tui.text import redact, sanitise
-
-BODY_LIMIT = 4096
 
 _REFUSED = ("error_in_stream", "rejected_too_long")
-_TOO_LONG_NAMES = {"input_tokens", "context_length_exceeded", "exceed_context_size_error", "string_too_long"}
-_TOO_LONG_WORDS = re.compile(
-    r"(maximum|max|model'?s?|available|the) (context|input|sequence) (length|size|window)|max_model_len|max_seq_len"
-    r"|context (length|window|size) (of|is|exceeded|limit)|exceeds? (the )?(context|maximum)"
-    r"|(prompt|input)[^.]{0,40}too long|too many (input )?tokens|n_ctx|longer than the (model|maximum)",
-    re.IGNORECASE,
-)
-
 
 EndKind = Literal["eof", "done", "grace", "disconnected", "timeout", "cancelled", "http_error"]
 
@@ -109,7 +97,7 @@ class Stream:
             return
         if not data:
             return
-        message = _decoded(data)
+        message = decoded(data)
         if event.name == b"error" and not isinstance(message, dict):
             message = {"error": message if isinstance(message, str) else data.decode("utf-8", "replace")}
         if not isinstance(message, dict):
@@ -128,7 +116,7 @@ class Stream:
         if error is not None:
             self.error = self.error or error
             return
-        self._request_id = self._request_id or _str(message.get("id"))
+        self._request_id = self._request_id or short(message.get("id"))
         count = self._take_usage(message.get("usage"))
         self._take_metrics(message.get("metrics"))
         choices = message.get("choices")
@@ -152,7 +140,7 @@ class Stream:
             self._first_chunk_ns = at_ns
         delta = choice.get("delta", choice.get("message"))
         channels = self.answer.add(delta)
-        finish = _str(choice.get("finish_reason"))
+        finish = short(choice.get("finish_reason"))
         self.finish_reason = finish or self.finish_reason
         self._reasoning_chunks += "reasoning" in channels
         self._content_chunks += "content" in channels or "refusal" in channels
@@ -175,7 +163,7 @@ class Stream:
         arrivals = self._token_arrivals(output_tokens, warnings)
         rate = decode(arrivals, output_tokens)
         outcome, error = self._outcome(end, output_tokens)
-        self._warn(warnings, rate, outcome, end, output_tokens, arrivals)
+        warnings += self._oddities(rate, outcome, end, output_tokens, arrivals)
         first_output_ms = _ms(sent_ns, arrivals[0].at_ns) if arrivals and self.streamed else None
         ttft_ms = _ms(sent_ns, self._first_visible_ns) if self.streamed else None
         e2e_ms = _ms(sent_ns, end.at_ns)
@@ -250,7 +238,8 @@ class Stream:
             if texts and extra and len(texts) + len(extra) == output_tokens:
                 if any(one.at_ns <= texts[0].at_ns for one in extra):
                     warnings.append("first_output_without_text")
-                texts = [one for one in self._chunks if one.output or one in extra]
+                carried = {id(one) for one in (*texts, *extra)}
+                texts = [one for one in self._chunks if id(one) in carried]
                 break
         return [Arrival(one.at_ns) for one in texts]
 
@@ -259,21 +248,21 @@ class Stream:
         if end.how == "http_error":
             return ("rejected_too_long" if error and too_long(error) else "http_error"), error
         if self.error is not None:
-            refused = not self._chunks_with_output and too_long(self.error)
+            refused = not self._has_output and too_long(self.error)
             return ("rejected_too_long" if refused else "error_in_stream"), self.error
         if self.finish_reason in ("error", "abort"):
             words = f"the stream ended with finish_reason {self.finish_reason!r}"
             return "error_in_stream", RequestError(message=words)
         if end.how == "cancelled" or end.how == "timeout" or end.how == "disconnected":
             return end.how, error
-        if not self._chunks_with_output and not output_tokens:
+        if not self._has_output and not output_tokens:
             return "empty_stream", None
         if self.finish_reason is None and not self.done:
             return "no_finish_reason", None
         return self._verdict(output_tokens), None
 
     @property
-    def _chunks_with_output(self) -> bool:
+    def _has_output(self) -> bool:
         return any(one.output for one in self._chunks)
 
     def _verdict(self, output_tokens: int | None) -> Outcome:
@@ -287,19 +276,13 @@ class Stream:
             return "truncated"
         return "ok"
 
-    def _warn(
-        self,
-        warnings: list[str],
-        rate: Decode,
-        outcome: Outcome,
-        end: End,
-        output_tokens: int | None,
-        arrivals: list[Arrival],
-    ) -> None:
-        """Name what was odd without being a failure, or beside one."""
-        last_count = arrivals[-1].count if arrivals else None
-        asked, ended = self.asked, end.how in ("eof", "done", "grace") and outcome not in _REFUSED
-        seen: dict[str, bool] = {
+    def _oddities(
+        self, rate: Decode, outcome: Outcome, end: End, output_tokens: int | None, arrivals: list[Arrival]
+    ) -> list[str]:
+        """Words for what was odd without being a failure, or beside one."""
+        asked = self.asked
+        ended = end.how in ("eof", "done", "grace") and outcome not in _REFUSED
+        seen = {
             "not_streamed": asked.streamed and not self.streamed,
             "no_done": ended and self.streamed and not self.done and self.finish_reason is not None,
             "left_open": end.how == "grace",
@@ -309,78 +292,24 @@ class Stream:
             "not_smooth": self.streamed and rate.smooth is False,
             "short_window": ended and rate.short,
             "first_count_estimated": rate.estimated and rate.tok_s is not None,
-            "usage_mismatch": ended
-            and output_tokens is not None
-            and (output_tokens < len(arrivals) or (last_count is not None and output_tokens > last_count + 1)),
-            "max_tokens_clamped": self.finish_reason == "length"
-            and output_tokens is not None
-            and output_tokens < asked.max_tokens,
-            "max_tokens_exceeded": output_tokens is not None and output_tokens > asked.max_tokens,
-            "short_output": ended
-            and asked.output_length == "fixed"
-            and output_tokens is not None
-            and output_tokens < asked.max_tokens,
             "tool_call_cut": outcome == "truncated" and self.finish_reason != "length",
             "repeated_output": self.answer.repeated,
         }
-        warnings += [word for word, is_so in seen.items() if is_so]
+        if output_tokens is not None:
+            last_count = arrivals[-1].count if arrivals else None
+            above = last_count is not None and output_tokens > last_count + 1
+            fewer = output_tokens < asked.max_tokens
+            seen |= {
+                "usage_mismatch": ended and (output_tokens < len(arrivals) or above),
+                "max_tokens_clamped": fewer and self.finish_reason == "length",
+                "max_tokens_exceeded": output_tokens > asked.max_tokens,
+                "short_output": fewer and ended and asked.output_length == "fixed",
+            }
+        return [word for word, is_so in seen.items() if is_so]
 
     def stalls(self) -> list[tuple[int, int]]:
         """Silences in mid-stream that stand out, (start, end) in nanoseconds of the monotonic clock."""
         return stalls([one.at_ns for one in self._chunks if one.output])
-
-
-def error_of(message: dict[str, Any], *, named_error: bool = False) -> RequestError | None:
-    """The error in a chunk or a body: `{"error": …}`, the older `{"object": "error", …}`, or FastAPI's detail."""
-    found = message.get("error")
-    if not found and (
-        named_error or message.get("object") == "error" or ("detail" in message and "choices" not in message)
-    ):
-        found = message if "message" in message else message.get("detail", message)
-    if not found:
-        return None
-    fields = found if isinstance(found, dict) else {}
-    words = fields.get("message", found)
-    return RequestError(
-        message=shown(words if isinstance(words, str) else json.dumps(words)),
-        type=_word(fields.get("type")),
-        param=_word(fields.get("param")),
-        code=_word(fields.get("code")),
-    )
-
-
-def http_error(status: int, body: bytes) -> RequestError:
-    """What a server said with a status that is not 200. Bounded, sanitised, without secrets."""
-    message = _decoded(body)
-    error = error_of(message) if isinstance(message, dict) else None
-    text = shown(body.decode("utf-8", "replace"))
-    if error is None:
-        return RequestError(message=text or f"HTTP {status} without a body", status=status, body=text or None)
-    return msgspec.structs.replace(error, status=status, body=text)
-
-
-def too_long(error: RequestError) -> bool:
-    """Whether the server refused a prompt that does not fit. Codes and parameters first: the texts change."""
-    if error.status == 413 or _TOO_LONG_NAMES & {error.param, error.code, error.type}:
-        return True
-    return error.status in (None, 400, 422, 500) and _TOO_LONG_WORDS.search(error.message) is not None
-
-
-def shown(text: str) -> str:
-    """Text of a server as a record keeps it: without secrets, on one line, at most 4 KiB."""
-    clean, _ = redact(text[:BODY_LIMIT].encode("utf-8", "replace"))
-    return sanitise(clean.replace(b"\r", b" ").replace(b"\n", b" ").strip(), BODY_LIMIT)
-
-
-def _decoded(data: bytes) -> Any:
-    """JSON of any kind; None where it is none. NaN and lone surrogates, which the strict decoder refuses, may pass."""
-    try:
-        return msgspec.json.decode(data)
-    except msgspec.MsgspecError:
-        try:
-            return json.loads(data.decode("utf-8", "replace"))
-        except (ValueError, RecursionError):
-            return None
 
 
 def _differences(stamps: list[int]) -> tuple[int, ...]:
@@ -389,14 +318,6 @@ def _differences(stamps: list[int]) -> tuple[int, ...]:
 
 def _ms(start_ns: int | None, end_ns: int | None) -> float | None:
     return None if start_ns is None or end_ns is None else (end_ns - start_ns) / 1e6
-
-
-def _str(value: object) -> str | None:
-    return sanitise(value, 256) if isinstance(value, str) and value else None
-
-
-def _word(value: object) -> str | None:
-    return sanitise(str(value), 256) if isinstance(value, str | int) and value != "" else None
 
 
 def _int(value: object) -> int | None:

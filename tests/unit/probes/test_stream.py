@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anvil_tui.probes.client.errors import http_error, too_long
 from anvil_tui.probes.client.sse import SseEvent, SseReader
-from anvil_tui.probes.client.stream import Asked, End, Stream, http_error, too_long
+from anvil_tui.probes.client.stream import Asked, End, EndKind, Stream
 from anvil_tui.records.request import RequestError, RequestRecord
 from tests.scripted_server import Script
 from tests.unit.probes.scenarios import SCENARIOS, Scenario, chunk, sse, usage
@@ -129,13 +131,13 @@ JSON = st.recursive(
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(JSON, max_size=6), st.sampled_from(["eof", "done", "grace", "disconnected", "cancelled"]))
-def test_no_shape_of_json_breaks_it(messages: list[object], how: str) -> None:
+@given(st.lists(JSON, max_size=6), st.sampled_from(get_args(EndKind)))
+def test_no_shape_of_json_breaks_it(messages: list[object], how: EndKind) -> None:
     stream = Stream(Asked(max_tokens=10))
     for index, message in enumerate(messages):
         stream.take(event(message, 1_000_000 * index))
         assert stream.phase in ("prefill", "reasoning", "answer", "finishing")
-    record = stream.record(base(SCENARIOS["plain"]), End(how=how, at_ns=10_000_000), 0)  # type: ignore[arg-type]
+    record = stream.record(base(SCENARIOS["plain"]), End(how=how, at_ns=10_000_000), 0)
     assert record.outcome != "not_sent"
     assert record.output_tokens is None or record.output_tokens >= 0
 
