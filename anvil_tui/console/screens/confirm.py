@@ -14,6 +14,8 @@ from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
+from anvil_tui.console.widgets.answer_button import AnswerButton, Variant
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -22,7 +24,7 @@ class Answer:
     value: str
     label: str
     key: str
-    style: str = "default"
+    style: Variant = "default"
 
 
 class ConfirmScreen(ModalScreen[str]):
@@ -51,7 +53,7 @@ class ConfirmScreen(ModalScreen[str]):
             with Horizontal(classes="buttons"):
                 for answer in self._answers:
                     label = Content.assemble(answer.label, (f" ({answer.key})", "dim"))
-                    yield Button(label, id=f"answer-{answer.value}", variant=answer.style)  # type: ignore[arg-type]
+                    yield AnswerButton(label, id=f"answer-{answer.value}", variant=answer.style)
 
     def on_mount(self) -> None:
         self.query(Button).first().focus()

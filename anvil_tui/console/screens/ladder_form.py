@@ -17,7 +17,8 @@ from anvil_tui.console.messages import ActDone, Done
 from anvil_tui.console.snapshot import LadderForm, LaneRow, Rung
 from anvil_tui.console.views.figures import outside
 from anvil_tui.console.views.ladder_view import Review, review
-from anvil_tui.console.widgets.field import Field
+from anvil_tui.console.widgets.answer_button import AnswerButton
+from anvil_tui.console.widgets.field import Field, LabelledField
 from anvil_tui.records.lane import Effort
 from anvil_tui.records.plan import LadderPlan
 
@@ -44,16 +45,11 @@ class LadderScreen(ModalScreen[str | None]):
         with VerticalScroll(classes="dialog", can_focus=False) as dialog:
             dialog.border_title = Content(f"Ladder on {outside(self._lane.name, 64)}")
             dialog.border_subtitle = "enter: next, then Start    esc: leave"
-            for label, field in (
-                ("Targets (tokens)", Field(self._form.targets, id="targets")),
-                ("Max tokens", Field(self._form.max_tokens, id="max-tokens")),
-                ("Margin (tokens)", Field(self._form.margin, id="margin")),
-            ):
-                with Horizontal(classes="field"):
-                    yield Label(label)
-                    yield field
+            yield LabelledField("Targets (tokens)", Field(self._form.targets, id="targets"))
+            yield LabelledField("Max tokens", Field(self._form.max_tokens, id="max-tokens"))
+            yield LabelledField("Margin (tokens)", Field(self._form.margin, id="margin"))
             with Horizontal(classes="field"):
-                yield Label("Reasoning effort")
+                yield Label(Content("  Reasoning effort"))
                 yield Select(
                     efforts,
                     value=self._form.effort or Select.NULL,
@@ -64,8 +60,8 @@ class LadderScreen(ModalScreen[str | None]):
             yield Static("", classes="words", id="review", markup=False)
             yield Static("", classes="error", id="error", markup=False)
             with Horizontal(classes="buttons"):
-                yield Button("Cancel", id="cancel")
-                yield Button("Start", id="start", variant="primary")
+                yield AnswerButton("Cancel", id="cancel")
+                yield AnswerButton("Start", id="start", variant="primary")
 
     def on_mount(self) -> None:
         self.query_one("#targets", Input).focus()

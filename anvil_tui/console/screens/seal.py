@@ -11,13 +11,14 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Button, Input, Label, Static
+from textual.widgets import Button, Input, Static
 
 from anvil_tui.console.messages import ActDone, Done
 from anvil_tui.console.snapshot import CampaignRow
 from anvil_tui.console.views.bundle_view import seal_words
 from anvil_tui.console.views.figures import outside
-from anvil_tui.console.widgets.field import Field
+from anvil_tui.console.widgets.answer_button import AnswerButton
+from anvil_tui.console.widgets.field import Field, LabelledField
 from anvil_tui.records.bundle import SigningKey
 
 Sign = Callable[[str, bytes | None, Done], None]
@@ -47,11 +48,11 @@ class SealScreen(ModalScreen[str | None]):
             yield Static(seal_words(self._row, self._key, decided=self._decided), classes="words", markup=False)
             yield Static("", markup=False)
             if self._key is None:
-                yield from self._field("Your name, you@lab", Field(self._principal, id="principal"))
+                yield LabelledField("Your name, you@lab", Field(self._principal, id="principal"))
             if self._asks_passphrase:
-                yield from self._field("Passphrase", Field(password=True, id="passphrase"))
+                yield LabelledField("Passphrase", Field(password=True, id="passphrase"))
             if self._key is None:
-                yield from self._field("Once more", Field(password=True, id="again"))
+                yield LabelledField("Once more", Field(password=True, id="again"))
                 yield Static(
                     Content.styled(
                         "An empty one leaves the key open to anyone who reads its file.", "$foreground-muted"
@@ -60,19 +61,14 @@ class SealScreen(ModalScreen[str | None]):
                 )
             yield Static("", classes="error", id="error", markup=False)
             with Horizontal(classes="buttons"):
-                yield Button("Cancel", id="cancel")
-                yield Button(
+                yield AnswerButton("Cancel", id="cancel")
+                yield AnswerButton(
                     "Sign" if self._row.standing == "sealed" else "Seal and sign", id="sign", variant="primary"
                 )
 
-    def _field(self, label: str, field: Field) -> ComposeResult:
-        with Horizontal(classes="field"):
-            yield Label(label)
-            yield field
-
     def on_mount(self) -> None:
-        fields = self.query(Input)
-        (fields.last() if len(fields) == 1 else fields.first() if fields else self.query_one("#cancel")).focus()
+        # Never the name first: what is typed ahead of a focus that moves would stand there to be read.
+        (self.query("#passphrase") or self.query("#cancel")).first().focus()
 
     @on(Input.Submitted)
     def go_on(self, event: Input.Submitted) -> None:

@@ -263,7 +263,7 @@ async def test_sealing_asks_twice_for_a_new_passphrase_and_never_shows_it(tmp_pa
         screen = SealScreen(row, None, "op@lab", False, lambda name, word, done: typed.append((name, word)))
         app.push_screen(screen)
         await pilot.pause()
-        await pilot.press("enter", *"s3cret", "enter", *"other", "enter")
+        await pilot.press(*"s3cret", "enter", *"other", "enter")
         await pilot.pause()
         assert typed == [] and "the two passphrases differ" in text_of(app)
         assert "s3cret" not in text_of(app)
