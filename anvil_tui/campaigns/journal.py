@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from anvil_tui.records.events import Envelope, Event
 
 GENESIS = "0" * 64
 """`prev` of the first line."""
+_LOOKER_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -82,14 +84,20 @@ def take_lock(path: Path) -> int:
     A child that inherits the descriptor holds the lock too: so a runner owns the journal before it has started.
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        raise CannotRun(
-            f"{path.parent.name}: another process writes this campaign; watch it or ask it to stop"
-        ) from None
-    return fd
+    # A reader that only looks whether the lock is held has it for microseconds: that is no writer.
+    deadline = time.monotonic() + _LOOKER_SECONDS
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() < deadline:
+                time.sleep(_LOOKER_SECONDS / 20)
+                continue
+            os.close(fd)
+            raise CannotRun(
+                f"{path.parent.name}: another process writes this campaign; watch it or ask it to stop"
+            ) from None
+        return fd
 
 
 def _mend(path: Path, fd: int) -> Torn | None:
