@@ -42,7 +42,7 @@ from tests.unit.probes.scenarios import chunk, sse, usage  # noqa: E402
 CHUNKS = 64
 PREFILL_US = 200_000
 GAP_US = 10_000
-REQUESTS = {1: (4, 24), 64: (64, 384)}
+REQUESTS = {1: (4, 40), 64: (64, 1024)}
 """Requests of the short and of the long run, by concurrency."""
 
 

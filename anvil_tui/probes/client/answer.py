@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Set
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -13,6 +14,7 @@ TEXT_LIMIT = 64 * 1024
 """Characters of an answer that a record keeps."""
 
 Channel = Literal["content", "reasoning", "refusal", "tool"]
+_NOTHING: frozenset[Channel] = frozenset()
 
 
 class ToolCall(Struct, kw_only=True):
@@ -38,17 +40,17 @@ class Answer:
         self._parts: dict[Channel, list[str]] = {"content": [], "reasoning": [], "refusal": []}
         self._tools: dict[int, ToolCall] = {}
 
-    def add(self, delta: object) -> set[Channel]:
+    def add(self, delta: object) -> Set[Channel]:
         """Take one delta; the channels on which it carried something."""
         if not isinstance(delta, dict):
-            return set()
-        content = delta.get("content")
-        reasoning = delta.get("reasoning") or delta.get("reasoning_content")
+            return _NOTHING
         channels: set[Channel] = set()
+        content = delta.get("content")
         if content:
             self._add(channels, "content", _text(content, "text"))
-            self._add(channels, "reasoning", _text(content, "thinking") if isinstance(content, list) else "")
-        if reasoning:
+            if isinstance(content, list):
+                self._add(channels, "reasoning", _text(content, "thinking"))
+        if reasoning := delta.get("reasoning") or delta.get("reasoning_content"):
             self._add(channels, "reasoning", _text(reasoning, "text"))
         if refusal := delta.get("refusal"):
             self._add(channels, "refusal", _text(refusal, "text"))

@@ -142,11 +142,12 @@ class Stream:
         channels = self.answer.add(delta)
         finish = short(choice.get("finish_reason"))
         self.finish_reason = finish or self.finish_reason
-        self._reasoning_chunks += "reasoning" in channels
-        self._content_chunks += "content" in channels or "refusal" in channels
-        self._tool_chunks += "tool" in channels
-        if channels - {"reasoning"} and self._first_visible_ns is None:
-            self._first_visible_ns = at_ns
+        if channels:
+            self._reasoning_chunks += "reasoning" in channels
+            self._content_chunks += "content" in channels or "refusal" in channels
+            self._tool_chunks += "tool" in channels
+            if self._first_visible_ns is None and channels != {"reasoning"}:
+                self._first_visible_ns = at_ns
         role = isinstance(delta, dict) and bool(delta.get("role"))
         self._chunks.append(_Chunk(at_ns, count, bool(channels), role, finish is not None))
         rose = count is not None and count > self._count
