@@ -7,6 +7,8 @@ import os
 import signal
 import time
 
+import pytest
+
 from anvil_tui.records.events import LoadFailed, Recovered, RunnerEnded, RunStarted
 from tests.e2e.conftest import Bench, until
 
@@ -56,6 +58,7 @@ def test_a_killed_probe_child_costs_its_rung_only(bench: Bench) -> None:
     assert [run.state for run in bench.view(folder).runs] == ["interrupted", "passed"]
 
 
+@pytest.mark.slow
 def test_a_killed_sampler_makes_its_window_incomplete(bench: Bench) -> None:
     lane = bench.rehearsal("slow", **SLOW)
     verb = bench.start("ladder", lane, "--targets", "4000,1500", "--up")
@@ -69,6 +72,7 @@ def test_a_killed_sampler_makes_its_window_incomplete(bench: Bench) -> None:
     assert "alarm_raised" in bench.kinds(folder)
 
 
+@pytest.mark.slow
 def test_a_killed_watch_changes_nothing(bench: Bench) -> None:
     lane = bench.rehearsal("slow", **SLOW)
     verb = bench.start("ladder", lane, "--targets", "3000", "--up")
@@ -81,6 +85,7 @@ def test_a_killed_watch_changes_nothing(bench: Bench) -> None:
     assert verb.returncode == 0 and bench.view(folder).ending == "complete"
 
 
+@pytest.mark.slow
 def test_the_verb_killed_leaves_the_campaign_alone(bench: Bench) -> None:
     lane = bench.rehearsal("slow", **SLOW)
     verb = bench.start("ladder", lane, "--targets", "3000", "--up")
@@ -91,6 +96,7 @@ def test_the_verb_killed_leaves_the_campaign_alone(bench: Bench) -> None:
     assert bench.json("watch", folder.id)["standing"] == "complete"
 
 
+@pytest.mark.slow
 def test_a_killed_holder_leaves_the_lane_up_and_its_exit_unknown(bench: Bench) -> None:
     lane = bench.rehearsal("slow", **SLOW)
     bench.good("up", lane)
@@ -146,6 +152,7 @@ def test_sigterm_of_the_runner_means_stop_now_and_leave_a_clean_folder(bench: Be
     assert bench.json("lanes")["lanes"][-1]["state"] == "up"
 
 
+@pytest.mark.slow
 def test_asking_to_stop_lets_the_open_request_end(bench: Bench) -> None:
     lane = bench.rehearsal("slow", **SLOW)
     verb = bench.start("ladder", lane, "--targets", "2500,1500", "--up")
@@ -158,6 +165,7 @@ def test_asking_to_stop_lets_the_open_request_end(bench: Bench) -> None:
     assert {"asked", "answered"} <= set(bench.kinds(folder))
 
 
+@pytest.mark.slow
 def test_the_runner_killed_while_the_lane_starts(bench: Bench) -> None:
     lane = bench.rehearsal("slow", **{**SLOW, "startup_seconds": "6"})
     verb = bench.start("up", lane)
@@ -170,6 +178,7 @@ def test_the_runner_killed_while_the_lane_starts(bench: Bench) -> None:
     assert bench.json("campaigns")["campaigns"][0]["campaign_id"] == folder.id
 
 
+@pytest.mark.slow
 def test_a_runner_that_does_not_answer_is_told_by_a_signal(bench: Bench) -> None:
     lane = bench.rehearsal("slow", **SLOW)
     verb = bench.start("ladder", lane, "--targets", "9000,1500", "--up")
@@ -185,6 +194,7 @@ def test_a_runner_that_does_not_answer_is_told_by_a_signal(bench: Bench) -> None
     assert bench.view(folder).ending == "stopped"
 
 
+@pytest.mark.slow
 def test_an_interrupted_campaign_is_sealed_as_such(bench: Bench) -> None:
     lane = bench.rehearsal("slow", **SLOW)
     verb = bench.start("ladder", lane, "--targets", "1500,9000", "--up")
@@ -203,6 +213,7 @@ def test_an_interrupted_campaign_is_sealed_as_such(bench: Bench) -> None:
     bench.good("verify", folder.id)
 
 
+@pytest.mark.slow
 def test_a_sealing_that_was_cut_off_can_only_be_completed(bench: Bench) -> None:
     lane = bench.rehearsal("practice")
     bench.good("ladder", lane, "--targets", "1500", "--up")

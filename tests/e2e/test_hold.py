@@ -11,6 +11,9 @@ import pytest
 from anvil_tui.files import Lock
 from tests.e2e.conftest import Bench, until
 
+pytestmark = pytest.mark.slow
+
+
 CMD = r"""#!/bin/sh
 # cmd.exe /c start TITLE /min PROGRAM ARGS…: starts it apart and returns at once
 [ "$1 $2 $4" = "/c start /min" ] || exit 1

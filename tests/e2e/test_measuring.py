@@ -11,6 +11,8 @@ import pytest
 
 from tests.e2e.conftest import Bench, until
 
+pytestmark = pytest.mark.slow
+
 
 def artifact(bench: Bench, run: str) -> dict:  # type: ignore[type-arg]
     return json.loads((bench.last.path / f"runs/{run}.json").read_bytes())

@@ -14,6 +14,9 @@ from anvil_tui.records.events import BlockInterrupted, BlockLoadBegun, MemoryRet
 from anvil_tui.rehearsal.timeline import TimelineWriter
 from tests.e2e.conftest import Bench, until
 
+pytestmark = pytest.mark.slow
+
+
 CAMPAIGN = """
 schema = "anvil-campaign/v1"
 name = "a quick pair"

@@ -12,6 +12,9 @@ import pytest
 from tests.e2e.conftest import Bench, free_port
 from tests.e2e.test_ladder import stock_verify
 
+pytestmark = pytest.mark.slow
+
+
 ROOT = Path(__file__).parents[2]
 
 
