@@ -17,10 +17,13 @@ from anvil_tui.evidence.report.report import write_report
 from tests.e2e.conftest import Bench
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(]
-    CHROMIUM is None or importlib.util.find_spec("vl_convert") is None,
-    reason="needs chromium and the extra `report`",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        CHROMIUM is None or importlib.util.find_spec("vl_convert") is None,
+        reason="needs chromium and the extra `report`",
+    ),
+]
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
