@@ -12,7 +12,7 @@ import time
 import traceback
 from collections.abc import Iterable
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import ClassVar
 
 from textual.app import App, SystemCommand
@@ -42,7 +42,10 @@ _TWICE_SECONDS = 2.0
 class ConsoleApp(App[None]):
     """Starts the threads, hands what they post to the live screen, and ends them."""
 
-    CSS_PATH = Path(__file__).with_name("console.tcss")
+    CSS_PATH: ClassVar[list[str | PurePath]] = [
+        Path(__file__).with_name("console.tcss"),
+        Path(__file__).parent / "paired" / "paired.tcss",
+    ]
     TITLE = "anvil-tui"
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -11,6 +11,7 @@ from anvil_tui.campaigns.folder import CampaignFolder, Standing
 from anvil_tui.campaigns.view import CampaignView
 from anvil_tui.lanes.folder import LoadState
 from anvil_tui.lanes.profile import Lane
+from anvil_tui.records.acceptance import ConditionState
 from anvil_tui.records.artifact import Check
 from anvil_tui.records.lane import Effort
 from anvil_tui.records.live import Live
@@ -54,7 +55,17 @@ class CampaignRow:
 
     @property
     def lane(self) -> str:
-        return self.view.lanes[0] if self.view.lanes else self.plan.lanes[0] if self.plan else ""
+        """The lane whose turn it is, or was last; the first one where none was up yet."""
+        return self.view.lane or next(iter(self.lanes), "")
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """Every lane of the campaign: a paired one has two."""
+        return self.view.lanes or (self.plan.lanes if self.plan else ())
+
+    @property
+    def paired(self) -> bool:
+        return self.plan is not None and self.plan.kind == "paired"
 
     @property
     def running(self) -> bool:
@@ -65,7 +76,7 @@ class CampaignRow:
 class RunFigures:
     """What the artifact of one run says."""
 
-    prompt_tokens: int | None
+    prompt_tokens: float | None
     ttft_ms: float | None
     prefill_tok_s: float | None
     decode_tok_s: float | None
@@ -105,6 +116,8 @@ class Shown:
     """The newest runner's process."""
     broken: str | None = None
     """Where the journal's chain does not hold."""
+    acceptance: tuple[ConditionState, ...] = ()
+    """How the conditions of a paired campaign stand: now, or at its end."""
 
 
 @dataclass(frozen=True)

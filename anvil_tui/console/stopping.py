@@ -51,17 +51,16 @@ def stop_question(row: CampaignRow, stop: StopAsked, now_us: int) -> tuple[str, 
         case "ask":
             heard = " It was asked to stop already and does so when the open request ends." if stop.heard else ""
             words = f"{what}: what was measured is kept; it can be resumed with r.{heard}"
-            open_run = any(run.state == "running" for run in row.view.runs)
             answers = [
                 cancel,
                 Answer("stop_after_request", "After this request", "y", "warning"),
                 Answer("stop_now", "Now", "w", "error"),
             ]
-            if row.plan is None or row.plan.ladder is None:
+            if row.plan is None or row.plan.kind == "startup":
                 words = f"{what}: a lane that is coming up is stopped with it."
                 del answers[1]
                 answers[1] = Answer("stop_now", "Stop it", "y", "error")
-            elif open_run:
+            elif any(run.state == "running" and run.what == "rung" for run in row.view.runs):
                 answers.append(Answer("skip_rung", "Skip this rung", "s"))
             return "Stop the run?", Content(words), tuple(answers)
         case "wait":

@@ -14,7 +14,8 @@ from textual.widgets import Input
 
 from anvil_tui.console.keys import KEYS, bindings
 from anvil_tui.console.messages import DeskRead, GpusRead, LogRead, SourceFailed
-from anvil_tui.console.screens.operator import OperatorScreen
+from anvil_tui.console.paired import loads_view
+from anvil_tui.console.paired.keys import PairedOperatorScreen
 from anvil_tui.console.screens.text import TextScreen
 from anvil_tui.console.snapshot import Desk, GpuSnapshot, LogSnapshot
 from anvil_tui.console.views import (
@@ -49,7 +50,7 @@ _OWN_NOTES = 100
 _PANES = {"gpus": "#gpus", "rungs": "#rungs", "startup": "#startup", "log": "#log"}
 
 
-class LiveScreen(OperatorScreen):
+class LiveScreen(PairedOperatorScreen):
     """Takes what the threads read, paints it ten times a second at most, and turns keys into acts."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings()
@@ -188,8 +189,9 @@ class LiveScreen(OperatorScreen):
         desk, shown = self.desk, self.desk.shown
         starting = desk.lane is not None and desk.lane.state in ("launching", "starting")
         is_ladder = shown is not None and shown.row.plan is not None and shown.row.plan.ladder is not None
+        is_pair = shown is not None and shown.row.paired
         if self._zoomed == "" and not self.query_one("#startup").has_focus:
-            self.set_class(starting or (shown is not None and not is_ladder), "-startup")
+            self.set_class(starting or (shown is not None and not (is_ladder or is_pair)), "-startup")
         box = self.query_one("#rungs-box", Box)
         rungs, head = self.query_one("#rungs", RowList), self.query_one("#rungs-head", Line)
         if shown is not None and is_ladder:
@@ -198,10 +200,16 @@ class LiveScreen(OperatorScreen):
             newest = next((run.run for run in reversed(shown.row.view.runs) if run.run is not None), None)
             rungs.show_rows(rungs_view.rung_rows(shown, past, now_us, rungs.row_width), seen=newest)
             box.entitle(Content(f"Rungs  {outside(shown.row.folder.id, 80)}"), rungs_view.to_go(shown, past, now_us))
+        elif shown is not None and is_pair:
+            head.say(rungs_view.header(rungs.row_width))
+            newest = next((run.run for run in reversed(shown.row.view.runs) if run.run is not None), None)
+            rows = loads_view.load_rows(shown, now_us, rungs.row_width)
+            rungs.show_rows(rows, seen=newest if shown.row.running else None)
+            box.entitle(Content(f"Loads  {outside(shown.row.folder.id, 80)}"), loads_view.standing_words(shown))
         else:
             box.entitle(Content("Rungs"))
             self.query_one("#rungs-hint", Line).say(startup_view.first_step(desk))
-        box.set_class(not is_ladder, "-empty")
+        box.set_class(not (is_ladder or is_pair), "-empty")
         startup = self.query_one("#startup", RowList)
         startup.show_rows(startup_view.startup_rows(desk.lane, self.report, now_us, startup.row_width))
 
@@ -234,6 +242,8 @@ class LiveScreen(OperatorScreen):
             dim.add("bundle.verify")
         if row is None or row.standing not in ("interrupted", "stopped"):
             dim.add("run.resume")
+        if row is None or not row.paired:
+            dim.add("campaign.compare")
         return frozenset(dim)
 
     def _ring_once(self) -> None:

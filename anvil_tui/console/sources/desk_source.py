@@ -15,6 +15,7 @@ from anvil_tui.campaigns.follow import read_live
 from anvil_tui.campaigns.view import CampaignReader
 from anvil_tui.campaigns.words import event_words
 from anvil_tui.console.messages import DeskRead
+from anvil_tui.console.paired.acceptance import ACCEPTANCE, read_acceptance
 from anvil_tui.console.snapshot import CampaignRow, Desk, LaneRow, Level, Note, RunFigures, Rung, Shown
 from anvil_tui.console.sources.source import Post, Source
 from anvil_tui.errors import AnvilError, BadInput
@@ -22,6 +23,7 @@ from anvil_tui.lanes.folder import LaneFolder, exit_words, loads
 from anvil_tui.lanes.profile import Lane, all_lanes, profile_paths
 from anvil_tui.locations import Locations
 from anvil_tui.records import events
+from anvil_tui.records.acceptance import ConditionState
 from anvil_tui.records.artifact import RunArtifact
 from anvil_tui.records.events import Envelope, Event
 from anvil_tui.records.plan import CampaignPlan
@@ -182,6 +184,7 @@ class _Campaign:
         self._started: dict[str, tuple[int, str | None]] = {}
         self._notes: list[Note] = []
         self._asked: set[str] = set()
+        self._acceptance: tuple[ConditionState, ...] = ()
         self._boot: str | None = None
         self._began_us: int | None = None
         self._pid: int | None = None
@@ -214,9 +217,11 @@ class _Campaign:
     def shown(self) -> Shown:
         """All that the screen tells of it."""
         here = self._boot == clock.boot_id()
+        live = read_live(self.folder) if self.row.running else None
         return Shown(
             row=self.row,
-            live=read_live(self.folder) if self.row.running else None,
+            live=live,
+            acceptance=live.acceptance if live is not None else self._acceptance,
             figures=dict(self._figures),
             seconds=dict(self._seconds),
             notes=tuple(self._notes),
@@ -246,6 +251,9 @@ class _Campaign:
         match event:
             case events.RunnerStarted():
                 self._boot, self._pid, self._began_us = event.boot_id, event.pid, envelope.mono_us
+                self._acceptance = ()
+            case events.DocumentWritten() if event.schema == ACCEPTANCE:
+                self._acceptance = read_acceptance(self.folder, event.path)
             case events.RunStarted():
                 self._started[event.run] = (envelope.mono_us, self._boot)
             case events.RunFinished() | events.RunInterrupted():
@@ -278,14 +286,22 @@ def _changed(path: Path) -> int | None:
 
 
 def run_figures(artifact: RunArtifact) -> RunFigures:
-    """What the screen tells of a run; a run of one request has its figures, others leave them open."""
+    """What the screen tells of a run: its one request, or the medians of a capacity run; a gate leaves both open."""
     request = artifact.requests[0] if len(artifact.requests) == 1 else None
+    figures: tuple[float | None, ...] = (None,) * 5
+    if artifact.what == "capacity" and (over := artifact.metrics) is not None:
+        rates = over.effective_prefill_tok_s_p50, over.decode_tok_s_p50
+        figures = over.prompt_tokens_p50, over.ttft_p50_ms, *rates, over.e2e_p50_ms
+    elif request is not None:
+        rates = request.effective_prefill_tok_s, request.decode_tok_s
+        figures = request.prompt_tokens, request.ttft_ms, *rates, request.e2e_ms
+    prompt_tokens, ttft_ms, prefill, decode, e2e_ms = figures
     return RunFigures(
-        prompt_tokens=request.prompt_tokens if request else None,
-        ttft_ms=request.ttft_ms if request else None,
-        prefill_tok_s=request.effective_prefill_tok_s if request else None,
-        decode_tok_s=request.decode_tok_s if request else None,
-        e2e_ms=request.e2e_ms if request else None,
+        prompt_tokens=prompt_tokens,
+        ttft_ms=ttft_ms,
+        prefill_tok_s=prefill,
+        decode_tok_s=decode,
+        e2e_ms=e2e_ms,
         output_tokens=request.output_tokens if request else None,
         outcome=request.outcome if request else "",
         reserve=artifact.reserve.verdict if artifact.reserve else None,
@@ -337,5 +353,5 @@ def focus(desk: Desk, choice: Choice) -> tuple[LaneRow | None, str | None]:
         lane = living[0] if living else desk.row(desk.campaigns[-1].lane)
         if lane is None:
             return None, desk.campaigns[-1].folder.id
-    of_lane = [row.folder.id for row in desk.campaigns if row.lane == lane.name]
+    of_lane = [row.folder.id for row in desk.campaigns if lane.name in (row.lane, *row.lanes)]
     return lane, of_lane[-1] if of_lane else None

@@ -75,7 +75,7 @@ def campaign_rows(campaigns: Sequence[CampaignRow], width: int) -> tuple[Row, ..
             (pad(began, 18), "$foreground-muted"),
             (pad(words, 23), style),
             pad(runs, 12),
-            (pad(outside(row.lane, 64), min(28, max(0, width - 53))), "bold"),
+            (pad(outside(" vs ".join(row.lanes), 128), min(28, max(0, width - 53))), "bold"),
             (fit(f"  {label}", max(0, width - 81)), "$text-warning"),
         )
         rows.append(Row(row.folder.id, content))

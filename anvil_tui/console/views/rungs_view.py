@@ -31,10 +31,10 @@ def header(width: int) -> Content:
 def rung_rows(shown: Shown, past: Sequence[Rung], now_us: int, width: int) -> tuple[Row, ...]:
     """One row a rung, in the order in which they run."""
     rows: list[Row] = []
-    measured = [*past, *_measured(shown)]
+    measured = [*past, *measured_rungs(shown)]
     started = [run for run in shown.row.view.runs if run.run is not None]
     for run in started:
-        rows.append(Row(run.run or "", _row(run, shown, measured, now_us, width)))
+        rows.append(Row(run.run or "", run_row(run, shown, measured, now_us, width)))
     plan = shown.row.plan.ladder if shown.row.plan is not None else None
     targets = plan.targets * plan.repetitions if plan is not None and plan.bisect_tolerance is None else ()
     skipped = {run.target_tokens: run.words for run in shown.row.view.runs if run.run is None}
@@ -49,7 +49,8 @@ def rung_rows(shown: Shown, past: Sequence[Rung], now_us: int, width: int) -> tu
     return tuple(rows)
 
 
-def _row(run: RunView, shown: Shown, measured: Sequence[Rung], now_us: int, width: int) -> Content:
+def run_row(run: RunView, shown: Shown, measured: Sequence[Rung], now_us: int, width: int) -> Content:
+    """One run: its figures, or where it stands now."""
     what = run.what if run.target_tokens is None else count(run.target_tokens)
     target = pad(what, _COLUMNS[0][1], right=True)
     live = shown.live.run if shown.live is not None else None
@@ -123,7 +124,7 @@ def to_go(shown: Shown, past: Sequence[Rung], now_us: int) -> Content:
     open_now = [run for run in started if run.state == "running"]
     targets = [run.target_tokens for run in open_now]
     targets += (plan.targets * plan.repetitions)[len(started) :]
-    measured = [*past, *_measured(shown)]
+    measured = [*past, *measured_rungs(shown)]
     each = [estimate_seconds(target, measured) for target in targets]
     known = [seconds for seconds in each if seconds is not None]
     if not known or len(known) < len(each):
@@ -153,7 +154,8 @@ def estimate_seconds(target_tokens: int | None, measured: Sequence[Rung]) -> flo
     return max(0.0, means[low] + slope * (target_tokens - low)) or None
 
 
-def _measured(shown: Shown) -> list[Rung]:
+def measured_rungs(shown: Shown) -> list[Rung]:
+    """The rungs of this campaign that passed, with how long they took."""
     return [
         Rung(run.target_tokens, shown.seconds[run.run])
         for run in shown.row.view.runs

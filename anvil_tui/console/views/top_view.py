@@ -45,6 +45,8 @@ def worst(desk: Desk, gpus: GpuSnapshot, now_us: int, faults: tuple[str, ...] = 
             return Worst(f"{word} gpu", GPU_STYLES[word])
     if shown is not None and any(run.state == "failed" for run in shown.view.runs):
         return Worst("RUN FAILED", "bold $text-error")
+    if desk.shown is not None and any(one.state == "not met" for one in desk.shown.acceptance):
+        return Worst("NOT MET", "bold $text-error")
     if shown is not None and shown.standing == "interrupted":
         return Worst("INTERRUPTED", "bold $text-warning")
     if "WAIVED" in states:
@@ -72,6 +74,8 @@ def run_words(row: CampaignRow | None) -> tuple[str, str]:
             len(plan.ladder.targets) * plan.ladder.repetitions if plan is not None and plan.ladder is not None else 0
         )
         done = sum(run.run is not None for run in view.runs)
+        if plan is not None and plan.loads:
+            total, done = len(plan.loads), len({load.number for load in view.loads if load.state != "put aside"})
         return f"RUN {kind}" + (f" {done}/{total}" if total else ""), "bold $text-primary"
     word = row.standing + (", signed" if row.signed else ", not signed" if row.standing == "sealed" else "")
     style = {"failed": "$text-error", "interrupted": "$text-warning", "stopped": "$text-warning"}.get(row.standing, "")

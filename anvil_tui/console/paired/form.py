@@ -1,0 +1,136 @@
+"""The form of a paired campaign: what it will do, whole, and nothing runs before Start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Static
+
+from anvil_tui.campaigns.outlook import DifferenceOutlook, describe
+from anvil_tui.console.messages import ActDone, Done
+from anvil_tui.console.paired.acts import Prospect
+from anvil_tui.console.paired.outlook_view import outlook_lines, why_label
+from anvil_tui.console.views.figures import STYLES, outside
+from anvil_tui.console.widgets.answer_button import AnswerButton
+from anvil_tui.console.widgets.field import Field
+from anvil_tui.records.campaign_file import NamedDifference
+
+Begin = Callable[[tuple[NamedDifference, ...], Done], None]
+_WIDTH = 108
+
+
+class PairedScreen(ModalScreen[str | None]):
+    """Its result is the id of the campaign that was begun, None where the operator left."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", show=False),
+        Binding("down", "scroll('down')", show=False, priority=True),
+        Binding("up", "scroll('up')", show=False, priority=True),
+        Binding("pagedown", "scroll('page_down')", show=False, priority=True),
+        Binding("pageup", "scroll('page_up')", show=False, priority=True),
+    ]
+
+    def __init__(self, prospect: Prospect, begin: Begin) -> None:
+        """`begin` checks and starts the campaign in a thread and calls back."""
+        super().__init__()
+        self._prospect, self._begin = prospect, begin
+        shown = describe(prospect.campaign, prospect.paces)
+        self._open: tuple[DifferenceOutlook, ...] = tuple(
+            one for one in shown.differences if one.standing == "undeclared"
+        )
+        self._starting = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog -list -outlook") as dialog:
+            dialog.border_title = Content(outside(self._prospect.campaign.file.name, 100))
+            dialog.border_subtitle = "↑ ↓ read    tab: next    esc: leave"
+            with VerticalScroll(id="outlook", can_focus=False):
+                yield Static("", id="outlook-lines", markup=False)
+            for number, one in enumerate(self._open):
+                yield Static(why_label(one, _WIDTH - 8), classes="why", markup=False)
+                yield Field(id=f"why-{number}", placeholder="a sentence; it stands in the document")
+            yield Static("", classes="error", id="error", markup=False)
+            with Horizontal(classes="buttons"):
+                yield AnswerButton("Cancel", id="cancel")
+                yield AnswerButton("Start", id="start", variant="primary")
+
+    def on_mount(self) -> None:
+        (self.query_one("#why-0") if self._open else self.query_one("#start")).focus()
+        self.call_after_refresh(self._tell)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._tell)
+
+    @property
+    def named(self) -> tuple[NamedDifference, ...]:
+        """The undeclared differences for which a why was typed."""
+        fields = [self.query_one(f"#why-{number}", Input).value.strip() for number in range(len(self._open))]
+        pairs = zip(self._open, fields, strict=True)
+        return tuple(NamedDifference(field=one.difference.field, why=why) for one, why in pairs if why)
+
+    @on(Input.Changed)
+    def tell_again(self) -> None:
+        self._tell()
+
+    @on(Input.Submitted)
+    def go_on(self, event: Input.Submitted) -> None:
+        """The next field, then Start."""
+        fields = list(self.query(Input))
+        later = fields[fields.index(event.input) + 1 :]
+        (later[0] if later else self.query_one("#start")).focus()
+
+    @on(Button.Pressed, "#start")
+    def start(self) -> None:
+        missing = [one.difference.field for one in self._open if one.difference.field not in self._named_fields()]
+        if missing:
+            self._say(
+                f"refused: nobody declared {', '.join(outside(one, 100) for one in missing)}; say why it may differ"
+            )
+            self.query_one(f"#why-{[one.difference.field for one in self._open].index(missing[0])}").focus()
+            return
+        if self._starting:
+            return
+        self._starting = True
+        self._say("checking the lanes …", STYLES["info"])
+        self._begin(self.named, self.started)
+
+    def _named_fields(self) -> set[str]:
+        return {one.field for one in self.named}
+
+    @on(Button.Pressed, "#cancel")
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+    def started(self, done: ActDone) -> None:
+        """The campaign began, or it was refused: then the form stays with the reason."""
+        if not self.is_attached:
+            return
+        self._starting = False
+        if done.error is None:
+            self.dismiss(done.value)
+            return
+        self._say(outside(done.error, 1000))
+        self.query_one("#start").focus()
+
+    def action_scroll(self, where: str) -> None:
+        """Read on or back."""
+        getattr(self.query_one("#outlook", VerticalScroll), f"scroll_{where}")(animate=False)
+
+    def _say(self, words: str, style: str | None = None) -> None:
+        self.query_one("#error", Static).update(Content(words) if style is None else Content.styled(words, style))
+
+    def _tell(self) -> None:
+        """Show the campaign as it stands with what was typed."""
+        if not self.is_attached:
+            return
+        width = max(20, self.query_one("#outlook").size.width - 2)
+        outlook = describe(self._prospect.campaign, self._prospect.paces, self.named)
+        self.query_one("#outlook-lines", Static).update(Content("\n").join(outlook_lines(outlook, width)))
+        self._say("")

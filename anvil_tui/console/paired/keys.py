@@ -1,0 +1,129 @@
+"""What the operator does with paired campaigns: each key reads in a thread, asks, then acts in a thread."""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from anvil_tui.campaigns.planned_campaign import PlannedCampaign
+from anvil_tui.console.messages import ActDone, Done
+from anvil_tui.console.paired import acts, outlook_view
+from anvil_tui.console.paired.compare import CompareScreen
+from anvil_tui.console.paired.decision import DecisionScreen
+from anvil_tui.console.paired.form import PairedScreen
+from anvil_tui.console.paired.source import CompareSource
+from anvil_tui.console.screens.operator import OperatorScreen
+from anvil_tui.console.screens.picker import PickerScreen
+from anvil_tui.console.screens.text import TextScreen
+from anvil_tui.console.snapshot import CampaignRow, Note
+from anvil_tui.console.views.figures import outside
+from anvil_tui.errors import BadInput
+from anvil_tui.records.campaign_file import NamedDifference
+
+
+class PairedOperatorScreen(OperatorScreen):
+    """The keys of paired campaigns, beside those of the operator."""
+
+    @property
+    def _shown_row(self) -> CampaignRow | None:
+        return self.desk.shown.row if self.desk.shown is not None else None
+
+    def action_paired(self) -> None:
+        """Pick a campaign file."""
+        self.console_app.acts.start("read the campaign files", acts.read_files, self._pick_file)
+
+    def _pick_file(self, done: ActDone) -> None:
+        if done.error is not None:
+            self.note(done.error, "bad")
+            return
+        files: acts.CampaignFiles = done.value
+        if not files:
+            self.note(f"no campaign file in {self.console_app.locations.profiles / 'campaigns'}", "warn")
+            return
+        picker = PickerScreen(
+            "Paired campaigns",
+            lambda width: outlook_view.file_rows(files, width),
+            lambda name, width: outlook_view.file_facts(files[name], width),
+            "enter: see what it does    esc: leave",
+        )
+        self.app.push_screen(picker, lambda name: self._look_at(files, name))
+
+    def _look_at(self, files: acts.CampaignFiles, name: str | None) -> None:
+        if name is None:
+            return
+        found = files[name]
+        if isinstance(found, BadInput):
+            lines = [Content(outside(found.source, 1000)), *(Content(outside(str(one), 2000)) for one in found.faults)]
+            self.app.push_screen(TextScreen(f"{outside(name, 60)} is not valid here", lines))
+            return
+        self.console_app.acts.start(f"look at {outside(name, 60)}", acts.prospect(found), self._show_prospect)
+
+    def _show_prospect(self, done: ActDone) -> None:
+        if done.error is not None:
+            self.note(done.error, "bad")
+            return
+        found: acts.Prospect = done.value
+        campaign: PlannedCampaign = found.campaign
+
+        def begin(named: tuple[NamedDifference, ...], then: Done) -> None:
+            self.console_app.acts.start("begin the paired campaign", acts.begin(campaign, named), then)
+
+        self.app.push_screen(PairedScreen(found, begin), self._show_campaign)
+
+    def action_compare(self) -> None:
+        """Show the arms of the shown campaign side by side."""
+        row = self._shown_row
+        if row is None or row.plan is None or row.plan.kind != "paired":
+            self.note("only a paired campaign has arms to compare: p starts one, c picks one of the history")
+            return
+        opened = len(self.own_notes)
+
+        def newest() -> Note | None:
+            return self.own_notes[-1] if len(self.own_notes) > opened else None
+
+        screen = CompareScreen(self._act_below, newest, lambda post: CompareSource(row.folder, post))
+        self.app.push_screen(screen)
+
+    def _act_below(self, action: str) -> None:
+        """An action of this screen for the compare screen that lies over it."""
+        getattr(self, f"action_{action}")()
+
+    def action_decide(self) -> None:
+        """Edit the decision text of the shown campaign."""
+        row = self._shown_row
+        if row is None or row.running or row.standing == "sealed":
+            self.note(
+                "no campaign is shown"
+                if row is None
+                else "it still runs: a decision follows its end"
+                if row.running
+                else "it is sealed: a decision belongs in it before that"
+            )
+            return
+
+        def save(text: str, then: Done) -> None:
+            self.console_app.acts.start("save the decision", acts.decide(row.folder, text), then)
+
+        def edit(done: ActDone) -> None:
+            if done.error is not None:
+                self.note(done.error, "bad")
+                return
+            self.app.push_screen(DecisionScreen(done.value, row.folder.id, save), self._signed)
+
+        self.console_app.acts.start("look at the decision", acts.draft_decision(row.folder), edit)
+
+    def action_report(self) -> None:
+        """Tell where the report of the shown campaign is; it is written where there is none."""
+        row = self._shown_row
+        if row is None or row.running:
+            self.note("no campaign is shown" if row is None else "it still runs: its report follows its end")
+            return
+
+        def tell(done: ActDone) -> None:
+            if done.error is not None:
+                self.note(done.error, "bad")
+                return
+            lines = [Content(outside(str(done.value), 2000)), Content("open it in a browser: it needs no network")]
+            self.app.push_screen(TextScreen("Report", lines))
+
+        self.note("looking for the report")
+        self.console_app.acts.start("the report", acts.report(row.folder), tell)

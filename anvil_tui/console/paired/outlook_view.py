@@ -1,0 +1,166 @@
+"""Campaign files in a list, and what one of them will do, before anything begins."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from textual.content import Content
+
+from anvil_tui.campaigns.outlook import DifferenceOutlook, LoadOutlook, Outlook, Part
+from anvil_tui.campaigns.planned_campaign import PlannedCampaign, arms_of
+from anvil_tui.console.snapshot import Level
+from anvil_tui.console.views.figures import STYLES, Row, count, fit, outside, pad, span
+from anvil_tui.errors import BadInput
+
+_MUTED = "$foreground-muted"
+_NAME = 26
+_STANDINGS: dict[str, tuple[str, Level]] = {
+    "controlled": ("controlled", "good"),
+    "named": ("named", "warn"),
+    "undeclared": ("NOT DECLARED", "bad"),
+}
+_PARTS = {"gate": "gate", "capacity": "capacity", "ladder": "ladder", "post_gate": "gate after"}
+
+
+def file_rows(files: Mapping[str, PlannedCampaign | BadInput], width: int) -> tuple[Row, ...]:
+    """One row a campaign file, those that are valid here first."""
+    rows = []
+    for name, one in sorted(files.items(), key=lambda item: (isinstance(item[1], BadInput), item[0])):
+        head = (pad(outside(name, 64), _NAME), "bold")
+        if isinstance(one, BadInput):
+            words = f"not valid here: {outside(str(one.faults[0]) if one.faults else str(one), 400)}"
+            rows.append(Row(name, Content.assemble(head, (fit(words, width - _NAME), STYLES["bad"]))))
+            continue
+        order = f"{one.file.order or 'one arm'}, {len(one.loads)} {'load' if len(one.loads) == 1 else 'loads'}"
+        label = "REHEARSAL " if one.rehearsal else ""
+        words = fit(outside(one.file.name, 200).removeprefix("REHEARSAL: "), width - _NAME - 18 - len(label))
+        rows.append(Row(name, Content.assemble(head, pad(order, 18), (label, "$text-warning"), words)))
+    return tuple(rows)
+
+
+def file_facts(one: PlannedCampaign | BadInput, width: int) -> Content:
+    """The arms of a campaign file, or every fault that it has here."""
+    lines = [Content("")]
+    if isinstance(one, BadInput):
+        lines.append(Content.styled(fit(outside(one.source, 400), width), _MUTED))
+        lines += [Content.styled(fit(outside(str(fault), 600), width), STYLES["bad"]) for fault in one.faults[:5]]
+        if len(one.faults) > 5:
+            lines.append(Content.styled(f"and {len(one.faults) - 5} more", STYLES["bad"]))
+        return Content("\n").join(lines)
+    about = textwrap.wrap(outside(one.file.about, 400), width)[:2]
+    lines += [Content(line) for line in about]
+    lines += [Content(fit(f"{role}: {outside(arm.lane, 64)}", width)) for role, arm in arms_of(one.file)]
+    undeclared = [outside(each.field, 80) for each in one.undeclared]
+    if undeclared:
+        words = f"differences that nobody declared: {', '.join(undeclared)}"
+        lines.append(Content.styled(fit(words, width), STYLES["warn"]))
+    if one.shadows is not None:
+        lines.append(Content.styled(fit("hides the shipped file of this name", width), _MUTED))
+    lines.append(Content.styled("enter shows what it will do; nothing starts yet", "bold $text-primary"))
+    return Content("\n").join(lines)
+
+
+def outlook_lines(outlook: Outlook, width: int) -> list[Content]:
+    """What will run, if nothing fails: difference of the arms, loads in order, requests, time, conditions."""
+    lines: list[Content] = []
+    if outlook.rehearsal:
+        lines.append(Content.styled("REHEARSAL: simulated lanes; never evidence", STYLES["warn"]))
+    lines += [Content.styled(line, _MUTED) for line in textwrap.wrap(outside(outlook.about, 600), width)]
+    lines += [_head("Arms differ in")]
+    if not outlook.differences:
+        lines.append(Content("nothing that decides behaviour"))
+    for one in outlook.differences:
+        lines += difference_lines(one, width)
+    if outlook.operational:
+        words = ", ".join(outside(one.field, 60) for one in outlook.operational)
+        lines.append(Content.styled(fit(f"operational only: {words}", width), _MUTED))
+    letters = " ".join(load.letter for load in outlook.loads)
+    lines += [_head(f"Loads in order  {letters}"), *_loads(outlook.loads, width)]
+    requests = "an unknown number of" if outlook.requests is None else count(outlook.requests)
+    lines += [
+        _head("In all"),
+        Content(
+            fit(f"{_several(len(outlook.loads), 'load')}, {_several(outlook.runs, 'run')}, {requests} requests", width)
+        ),
+        Content(fit(_expected(outlook.expected_s), width)),
+    ]
+    if outlook.acceptance:
+        lines.append(_head("Accepted if"))
+        lines += [Content(fit(f"· {outside(text, 300)}", width)) for text in outlook.acceptance]
+    ends = {"paired": "a paired comparison", "change": "a controlled change"}.get(outlook.document or "", "")
+    lines.append(Content.styled(f"ends in {ends or 'its acceptance conditions'} and a report", _MUTED))
+    return lines
+
+
+def difference_lines(one: DifferenceOutlook, width: int) -> list[Content]:
+    """A functional difference, and who stands for it."""
+    word, level = _STANDINGS[one.standing]
+    field = outside(one.difference.field, 100)
+    values = f"{_value(one.difference.baseline)} → {_value(one.difference.candidate)}"
+    lines = [Content.assemble((pad(word, 14), STYLES[level]), (field, "bold"), f"  {values}")]
+    if 14 + len(field) + 2 + len(values) > width:
+        lines = [
+            Content.assemble((pad(word, 14), STYLES[level]), (fit(field, width - 14), "bold")),
+            Content(fit(" " * 14 + values, width)),
+        ]
+    if one.why:
+        lines.append(Content.styled(fit(" " * 14 + f"because {outside(one.why, 300)}", width), _MUTED))
+    return lines
+
+
+def why_label(one: DifferenceOutlook, width: int) -> Content:
+    """What stands over the field in which an undeclared difference is named."""
+    values = f"{_value(one.difference.baseline)} → {_value(one.difference.candidate)}"
+    return Content.styled(fit(f"why may {outside(one.difference.field, 100)} differ ({values})?", width), STYLES["bad"])
+
+
+def _loads(loads: tuple[LoadOutlook, ...], width: int) -> Iterator[Content]:
+    """Each arm's load once with all that runs on it, then each load's time in order."""
+    told: set[str] = set()
+    for load in loads:
+        about = "" if load.expected_s is None else f", about {span(load.expected_s)}"
+        words = f"{load.letter} block {load.block}: {outside(load.lane, 64)}{about}"
+        yield Content.styled(fit(f"{load.number + 1:>3}  {words}", width), "bold")
+        if load.arm in told:
+            yield Content.styled(fit(f"     as load {_first(loads, load.arm).number + 1}", width), _MUTED)
+            continue
+        told.add(load.arm)
+        for part in load.parts:
+            yield from _part(part, width)
+        if not load.parts:
+            yield Content.styled("     started and stopped, nothing is run on it", _MUTED)
+
+
+def _first(loads: tuple[LoadOutlook, ...], arm: str) -> LoadOutlook:
+    return next(load for load in loads if load.arm == arm)
+
+
+def _part(part: Part, width: int) -> Iterator[Content]:
+    requests = "a search decides how many requests" if part.requests is None else _several(part.requests, "request")
+    about = "" if part.expected_s is None else f", about {span(part.expected_s)}"
+    first, *rest = textwrap.wrap(
+        f"{pad(_PARTS[part.what], 11)}{outside(part.words, 400)}; {requests}{about}", max(20, width - 5)
+    )
+    yield Content(f"     {first}")
+    for line in rest:
+        yield Content(f"                {line}" if width > 60 else f"     {line}")
+
+
+def _expected(seconds: float | None) -> str:
+    if seconds is None:
+        return "expected time: not known, these lanes were not measured here yet"
+    return f"about {span(seconds)} by what these lanes did before, stopping and waiting for memory not counted"
+
+
+def _several(number: int, noun: str) -> str:
+    return f"{count(number)} {noun}" if number == 1 else f"{count(number)} {noun}s"
+
+
+def _value(value: Any) -> str:
+    return "not set" if value is None else outside(str(value), 60)
+
+
+def _head(words: str) -> Content:
+    return Content.styled(words, "bold $text-primary")
