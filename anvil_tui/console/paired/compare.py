@@ -64,6 +64,7 @@ class CompareScreen(Screen[None]):
         self._source = read(self.post_message)
         self._comparison: Comparison | None = None
         self._fault = ""
+        self._lines = Content("")
         self._tab: compare_view.Tab = "overview"
 
     def compose(self) -> ComposeResult:
@@ -114,9 +115,10 @@ class CompareScreen(Screen[None]):
         if self._fault:
             lines = [Content.styled(f"STALE: {outside(self._fault, 1000)}", STYLES["bad"]), *lines]
         self.query_one("#compare-tabs", Line).say(compare_view.tab_line(self._tab))
-        shown, content = self.query_one("#compare-lines", Static), Content("\n").join(lines)
-        if not content.is_same(cast("Content", shown.content)):
-            shown.update(content)
+        content = Content("\n").join(lines)
+        if not content.is_same(self._lines):
+            self._lines = content
+            self.query_one("#compare-lines", Static).update(content)
         note = self._newest()
         self.query_one("#compare-note", Line).say(notes_view.note_line(note, width - 2) if note else Content(""))
         parts = [part for key, word in _KEYS for part in ((f" {key}", "bold $text-primary"), (f" {word} ", ""))]

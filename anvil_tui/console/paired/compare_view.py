@@ -39,6 +39,7 @@ CONDITIONS: dict[str, tuple[str, Level]] = {
     "not yet known": ("open", "info"),
 }
 _LABEL, _VALUE, _CHANGE, _RANGE = 18, 12, 10, 18
+_INTERVALS = "interval: of the change over blocks, with its confidence; `runs`: run against run, between loads unknown"
 _TEXT = 2000
 """Characters of one sentence that are shown."""
 
@@ -123,10 +124,10 @@ def to_come(planned: Sequence[PlannedLoad], begun: Sequence[LoadView]) -> list[P
 
 
 def run_count(runs: Sequence[RunView]) -> str:
-    """How many runs of a load passed, of those that were begun."""
-    begun = [run for run in runs if run.run is not None]
-    passed = sum(run.state == "passed" for run in begun)
-    return f"{passed}/{len(begun)} passed" if begun else DASH
+    """How many runs of a load passed, of those that are over; empty where none is."""
+    over = [run for run in runs if run.run is not None and run.state != "running"]
+    passed = sum(run.state == "passed" for run in over)
+    return f"{passed}/{len(over)} passed" if over else ""
 
 
 def _load_letter(load: LoadView) -> str:
@@ -218,7 +219,9 @@ def figures(comparison: Comparison, width: int) -> list[Content]:
     for protocol in comparison.conclusions.protocols:
         shown += [Content(""), *_metric_table(comparison, protocol.name, protocol.metrics, width)]
     if not comparison.conclusions.protocols:
-        shown += [Content(""), Content.styled("no measured run has passed yet", _MUTED)]
+        return [*shown, Content(""), Content.styled("no measured run has passed yet", _MUTED)]
+    if comparison.baseline is not None:
+        shown += [Content(""), *_paragraph(_INTERVALS, width, _MUTED)]
     return shown
 
 
@@ -358,7 +361,7 @@ def _number(value: float | None, places: int) -> str:
 
 
 def _signed(value: float, places: int) -> str:
-    return f"{value:+,.{places}f}"
+    return f"{value:+z,.{places}f}"
 
 
 def _gib(value: float | None) -> str:

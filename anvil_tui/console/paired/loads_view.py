@@ -25,7 +25,7 @@ def load_rows(shown: Shown, now_us: int, width: int) -> tuple[Row, ...]:
     measured = measured_rungs(shown)
     for place, load in enumerate(view.loads):
         runs = [run for run in view.runs if run.load == place]
-        words = f"{_start(shown, load)}  {run_count(runs)}  {_state(shown, load)}"
+        words = "  ".join(filter(None, (_start(shown, load), run_count(runs), _state(shown, load))))
         name = f"{'A' if load.arm == 'baseline' else 'B'}{chr(39) if load.replay else ''}"
         head = f"{pad(name, 3)}block {load.block}  {outside(load.lane, 64)}"
         content = Content.assemble((fit(head, width), "bold"), fit(f"  {words}", width - len(head)))
@@ -54,7 +54,7 @@ def _start(shown: Shown, load: LoadView) -> str:
     if load.startup_seconds is not None:
         return f"came up in {span(load.startup_seconds)}"
     if load.state == "open" and shown.row.running:
-        return outside(shown.live.step, 80) if shown.live is not None else "starting"
+        return outside(shown.live.step, 80).removeprefix(f"{load.lane} ") if shown.live is not None else "starting"
     return "did not come up" if load.load_id is None or load.state == "cut short" else ""
 
 
