@@ -38,7 +38,7 @@ CONDITIONS: dict[str, tuple[str, Level]] = {
     "not met": ("NOT MET", "bad"),
     "not yet known": ("open", "info"),
 }
-_LABEL, _VALUE, _CHANGE, _RANGE = 18, 12, 10, 18
+_LABEL, _VALUE, _CHANGE, _RANGE, _VERDICT = 18, 12, 10, 18, 40
 _INTERVALS = "interval: of the change over blocks, with its confidence; `runs`: run against run, between loads unknown"
 _TEXT = 2000
 """Characters of one sentence that are shown."""
@@ -259,7 +259,8 @@ def _heads(comparison: Comparison, first: str, change: str, rest: str, width: in
 
 
 def _metric_table(comparison: Comparison, name: str, metrics: Sequence[Metric], width: int) -> list[Content]:
-    rest = f"{pad('interval', _RANGE)}verdict" if comparison.baseline is not None else ""
+    room = width >= _LABEL + 2 * _VALUE + _CHANGE + _RANGE + _VERDICT
+    rest = f"{pad('interval', _RANGE)}{'verdict' if room else ''}" if comparison.baseline is not None else ""
     shown = [_heads(comparison, name, "B vs A", rest, width)]
     for metric in metrics:
         if metric.baseline_median is None and metric.candidate_median is None:
@@ -274,13 +275,17 @@ def _metric_lines(comparison: Comparison, metric: Metric, width: int) -> Iterato
     if comparison.baseline is not None:
         cells += pad(rate(metric.baseline_median), _VALUE, right=True)
     cells += pad(rate(metric.candidate_median), _VALUE, right=True)
-    change, interval, verdict = "", "", ""
+    interval = verdict = ""
     if metric.delta_percent is not None:
-        change = pad(f"{metric.delta_percent:+.1f} %", _CHANGE, right=True) + "  "
-        interval = pad(_interval(metric), _RANGE)
-        verdict = outside(metric.verdict, 300)
-    room = width - len(cells) - len(change) - len(interval)
-    yield Content.assemble(cells, change, (interval, _MUTED), (fit(verdict, room), _verdict_style(verdict)))
+        cells += pad(f"{metric.delta_percent:+.1f} %", _CHANGE, right=True) + "  "
+        interval, verdict = pad(_interval(metric), _RANGE), outside(metric.verdict, 300)
+    style = _verdict_style(verdict)
+    room = width - len(cells) - len(interval)
+    if room >= min(_VERDICT, len(verdict)):
+        yield Content.assemble(cells, (interval, _MUTED), (fit(verdict, room), style))
+    else:
+        yield Content.assemble(cells, (interval, _MUTED))
+        yield Content.styled(fit(f"  {verdict}", width), style)
     values = [
         f"{letter} {_values(one)}"
         for letter, one in (("A", metric.baseline), ("B", metric.candidate))

@@ -24,6 +24,8 @@ from anvil_tui.records.campaign_file import NamedDifference
 
 Begin = Callable[[tuple[NamedDifference, ...], Done], None]
 _WIDTH = 108
+_AROUND = 8
+"""Lines of the dialog around the outlook: frame, padding, an error, buttons."""
 
 
 class PairedScreen(ModalScreen[str | None]):
@@ -66,6 +68,9 @@ class PairedScreen(ModalScreen[str | None]):
         self.call_after_refresh(self._tell)
 
     def on_resize(self) -> None:
+        # What is read scrolls, so that what is typed and the buttons are always seen.
+        room = int(self.size.height * 0.9) - _AROUND - 3 * len(self._open)
+        self.query_one("#outlook").styles.max_height = max(3, room)
         self.call_after_refresh(self._tell)
 
     @property

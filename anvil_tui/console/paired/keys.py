@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from textual.content import Content
+from textual.screen import ModalScreen
 
 from anvil_tui.campaigns.planned_campaign import PlannedCampaign
 from anvil_tui.console.messages import ActDone, Done
@@ -52,6 +53,10 @@ class PairedOperatorScreen(OperatorScreen):
             return
         found = files[name]
         if isinstance(found, BadInput):
+            if isinstance(self.app.screen, ModalScreen):
+                # Drawing takes seconds: the operator is at something else by now.
+                self.note(f"the report: {done.value}", "good")
+                return
             lines = [Content(outside(found.source, 1000)), *(Content(outside(str(one), 2000)) for one in found.faults)]
             self.app.push_screen(TextScreen(f"{outside(name, 60)} is not valid here", lines))
             return
@@ -125,5 +130,5 @@ class PairedOperatorScreen(OperatorScreen):
             lines = [Content(outside(str(done.value), 2000)), Content("open it in a browser: it needs no network")]
             self.app.push_screen(TextScreen("Report", lines))
 
-        self.note("looking for the report")
+        self.note("looking for the report; it is written where there is none, or none with the decision")
         self.console_app.acts.start("the report", acts.report(row.folder), tell)
