@@ -99,6 +99,11 @@ class HttpReader:
     def _feed_chunked(self, data: bytes) -> bytes:
         """Unframe: size line, bytes, line end, again; a size of 0 ends it, after trailers if there are any."""
         assert self._left is not None
+        if not (self._left or self._line or self._trailer):
+            head = data.find(b"\r\n") + 2
+            # The common read: one whole chunk and nothing else.
+            if head > 2 and data.endswith(b"\r\n") and _chunk_size(data[: head - 2]) == len(data) - head - 2 > 0:
+                return data[head:-2]
         parts: list[bytes] = []
         at, end = 0, len(data)
         while at < end:

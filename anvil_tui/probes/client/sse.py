@@ -41,6 +41,8 @@ class SseReader:
 
     def feed(self, read: bytes, at_ns: int) -> list[SseEvent]:
         """The events that `read` completes, in order."""
+        if self._is_one_event(read):
+            return [SseEvent(read[6:-2], at_ns)]
         if self._skip_lf and read:
             self._skip_lf = False
             read = read.removeprefix(b"\n")
@@ -60,6 +62,16 @@ class SseReader:
         self._pending = [last]
         self._pending_size = len(last)
         return [event for line in lines if (event := self._line(line, at_ns)) is not None]
+
+    def _is_one_event(self, read: bytes) -> bool:
+        """The common read: nothing is pending, and it is `data: …` with a blank line and nothing else."""
+        return (
+            read.startswith(b"data: ")
+            and read.find(b"\n") == len(read) - 2
+            and read.endswith(b"\n\n")
+            and b"\r" not in read
+            and not (self._pending_size or self._data or self._name or self._skip_lf or self._first_line)
+        )
 
     def close(self, at_ns: int) -> SseEvent | None:
         """What was left unfinished when the stream ended: an event without its blank line, as some servers end.

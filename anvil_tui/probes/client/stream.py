@@ -112,7 +112,9 @@ class Stream:
         self.events = 0
 
     def _take_message(self, message: dict[str, Any], at_ns: int, *, named_error: bool) -> None:
-        error = error_of(message, named_error=named_error)
+        error = None
+        if named_error or "choices" not in message or "error" in message or message.get("object") == "error":
+            error = error_of(message, named_error=named_error)
         if error is not None:
             self.error = self.error or error
             return

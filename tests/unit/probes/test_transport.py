@@ -118,7 +118,7 @@ def test_a_read_is_stamped_when_it_came_in_however_late_it_is_read() -> None:
                 time.sleep(0.3)
                 while len(heard.reads) <= number:
                     await asyncio.sleep(0)
-                assert 0 <= heard.reads[number][1] - sent_ns < 100_000_000
+                assert -1_000_000 < heard.reads[number][1] - sent_ns < 100_000_000
             connection.abort()
             peer.close()
 
