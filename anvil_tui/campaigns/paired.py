@@ -142,6 +142,7 @@ class Paired:
         try:
             async with visit(session, lane, self._vram, self._number, planned) as measuring:
                 await measuring.prober.start()
+                self._accept(finished=False)
                 passed = await self._measure(measuring, planned)
                 whole, words = True, "everything planned for it was done"
                 self.reserve_held = self.reserve_held and measuring.reserve_held

@@ -10,8 +10,8 @@ from textual.content import Content
 from anvil_tui.campaigns import control
 from anvil_tui.console.screens.confirm import Answer
 from anvil_tui.console.snapshot import CampaignRow
-from anvil_tui.console.views.figures import outside, span
-from anvil_tui.console.views.top_view import kind_of
+from anvil_tui.console.views.figures import span
+from anvil_tui.console.views.top_view import about
 
 Step = Literal["ask", "wait", "term", "kill"]
 
@@ -45,7 +45,7 @@ class StopAsked:
 
 def stop_question(row: CampaignRow, stop: StopAsked, now_us: int) -> tuple[str, Content, tuple[Answer, ...]]:
     """Title, words and answers of the question that `x` asks now."""
-    what = f"The {kind_of(row)} on {outside(row.lane, 64)}"
+    what = f"The {about(row)}"
     cancel = Answer("cancel", "Cancel", "n")
     match stop.step(now_us):
         case "ask":

@@ -113,7 +113,8 @@ def load_lines(comparison: Comparison, now_us: int, width: int) -> list[Content]
         )
     for planned in to_come(comparison.planned, comparison.view.loads):
         words = "planned" if comparison.standing == "running" else "not run"
-        shown.append(Content.styled(f"{pad(order.letter(planned), 6)}{pad(count(planned.block), 6)}{words}", _MUTED))
+        cells = f"{pad(order.letter(planned), 6)}{pad(count(planned.block), 6)}"
+        shown.append(Content.styled(fit(f"{pad(cells, 55)}{words}", width), _MUTED))
     return shown
 
 

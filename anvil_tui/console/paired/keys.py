@@ -53,10 +53,6 @@ class PairedOperatorScreen(OperatorScreen):
             return
         found = files[name]
         if isinstance(found, BadInput):
-            if isinstance(self.app.screen, ModalScreen):
-                # Drawing takes seconds: the operator is at something else by now.
-                self.note(f"the report: {done.value}", "good")
-                return
             lines = [Content(outside(found.source, 1000)), *(Content(outside(str(one), 2000)) for one in found.faults)]
             self.app.push_screen(TextScreen(f"{outside(name, 60)} is not valid here", lines))
             return
@@ -126,6 +122,10 @@ class PairedOperatorScreen(OperatorScreen):
         def tell(done: ActDone) -> None:
             if done.error is not None:
                 self.note(done.error, "bad")
+                return
+            if isinstance(self.app.screen, ModalScreen):
+                # Drawing takes seconds: the operator is at something else by now.
+                self.note(f"the report: {done.value}", "good")
                 return
             lines = [Content(outside(str(done.value), 2000)), Content("open it in a browser: it needs no network")]
             self.app.push_screen(TextScreen("Report", lines))

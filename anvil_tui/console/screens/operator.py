@@ -22,7 +22,7 @@ from anvil_tui.console.sources.desk_source import Choice
 from anvil_tui.console.stopping import StopAsked, stop_question
 from anvil_tui.console.views import bundle_view, history_view, ladder_view, startup_view
 from anvil_tui.console.views.figures import outside
-from anvil_tui.console.views.top_view import kind_of
+from anvil_tui.console.views.top_view import about
 from anvil_tui.records.events import Ask
 from anvil_tui.records.plan import LadderPlan
 
@@ -78,7 +78,7 @@ class OperatorScreen(Screen[None]):
         running, busy = self.desk.running, self.console_app.acts.open
         lines = []
         if running is not None:
-            where = f"The {kind_of(running)} on {outside(running.lane, 64)} goes on without this screen"
+            where = f"The {about(running)} goes on without this screen"
             lines.append(Content(f"{where}; started again, the console finds it."))
         if words := done.error or done.value:
             lines.append(Content.styled(outside(words), "$text-warning"))

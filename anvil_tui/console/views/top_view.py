@@ -63,6 +63,12 @@ def kind_of(row: CampaignRow) -> str:
     return outside(row.view.kind or (row.plan.kind if row.plan else "campaign"), 20)
 
 
+def about(row: CampaignRow) -> str:
+    """A campaign in a sentence: its kind and its lanes."""
+    lanes = " against ".join(outside(lane, 64) for lane in reversed(row.lanes))
+    return f"paired campaign of {lanes}" if row.paired else f"{kind_of(row)} on {lanes}"
+
+
 def run_words(row: CampaignRow | None) -> tuple[str, str]:
     """What the campaign does, and how that is coloured."""
     if row is None:
