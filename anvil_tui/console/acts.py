@@ -1,4 +1,7 @@
-"""What the operator asks for, done in threads: begin, ask, stop, seal, sign, verify. The screen never waits."""
+"""What the operator asks for, done in threads: begin, ask, stop, seal, sign, verify. The screen never waits.
+
+What only acts need (the HTTP client, the bundles) is imported in their threads: it takes longer than the screen itself.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,10 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
-from anvil_tui.bundles import trust
-from anvil_tui.bundles.verify import verify
-from anvil_tui.campaigns import control, preflight, sealing
+from anvil_tui.campaigns import control
 from anvil_tui.campaigns.begin import begin, start_runner
 from anvil_tui.campaigns.folder import CampaignFolder
 from anvil_tui.console.messages import ActDone, Done
@@ -62,6 +64,8 @@ def begin_startup(lane: Lane) -> Callable[[Locations], str]:
     """Start a lane as a campaign of its own; the campaign's id."""
 
     def work(locations: Locations) -> str:
+        from anvil_tui.campaigns import preflight
+
         preflight.check_up(lane, locations)
         return begin(locations, "startup", lane, up=True).folder.id
 
@@ -72,6 +76,8 @@ def begin_ladder(lane: Lane, plan: LadderPlan, *, up: bool) -> Callable[[Locatio
     """Check a ladder and start it; the campaign's id."""
 
     def work(locations: Locations) -> str:
+        from anvil_tui.campaigns import preflight
+
         preflight.check_measuring(lane, plan, locations, up=up)
         return begin(locations, "ladder", lane, up=up, ladder=plan).folder.id
 
@@ -130,6 +136,9 @@ def signing(folder: CampaignFolder) -> Callable[[Locations], Signing]:
     """Look at the keys and at the campaign's decision text."""
 
     def work(locations: Locations) -> Signing:
+        from anvil_tui.bundles import trust
+        from anvil_tui.campaigns import sealing
+
         decided = (folder.path / "decision.txt").exists()
         try:
             key = sealing.choose_key(locations)
@@ -144,6 +153,8 @@ def seal_and_sign(folder: CampaignFolder, principal: str, passphrase: bytes | No
     """Seal where that is still to be done, and sign; a key is created where there is none. The sentence about it."""
 
     def work(locations: Locations) -> str:
+        from anvil_tui.campaigns import sealing
+
         try:
             key = sealing.choose_key(locations)
         except CannotRun:
@@ -158,4 +169,17 @@ def seal_and_sign(folder: CampaignFolder, principal: str, passphrase: bytes | No
 
 def verify_bundle(folder: CampaignFolder) -> Callable[[Locations], Verification]:
     """Verify a bundle against the signers that this machine trusts."""
-    return lambda locations: verify(folder.path, trust.read(locations.allowed_signers))
+
+    def work(locations: Locations) -> Verification:
+        from anvil_tui.bundles import trust
+        from anvil_tui.bundles.verify import verify
+
+        return verify(folder.path, trust.read(locations.allowed_signers))
+
+    return work
+
+
+def warm_up() -> None:
+    """Import what acts need, in a thread, once the screen stands: the first act is as quick as the others."""
+    names = ("anvil_tui.campaigns.preflight", "anvil_tui.campaigns.sealing", "anvil_tui.bundles.verify")
+    threading.Thread(target=lambda: [import_module(name) for name in names], name="warm up", daemon=True).start()

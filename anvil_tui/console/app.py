@@ -21,7 +21,7 @@ from textual.screen import Screen
 
 from anvil_tui import clock, exit_codes
 from anvil_tui.campaigns import hold
-from anvil_tui.console.acts import Acts
+from anvil_tui.console.acts import Acts, warm_up
 from anvil_tui.console.keys import KEYS
 from anvil_tui.console.messages import ActDone, TerminalLost
 from anvil_tui.console.screens.live import LiveScreen
@@ -37,6 +37,7 @@ _NO_TERMINAL = "anvil-tui opens a screen and needs a terminal; its verbs do with
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _JOIN_SECONDS = 2.0
 _TWICE_SECONDS = 2.0
+_WARM_UP_SECONDS = 1.0
 
 
 class ConsoleApp(App[None]):
@@ -77,6 +78,7 @@ class ConsoleApp(App[None]):
                 loop.add_signal_handler(number, self.end_by, number)
         for source in self._sources:
             source.start()
+        self.set_timer(_WARM_UP_SECONDS, warm_up)
         if hold.applies():
             self.acts.start("hold the WSL distro open", hold.start, self._tell_hold)
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 
 from anvil_tui.console.snapshot import LogLine
-from anvil_tui.text import sanitise
+from anvil_tui.text import DISPLAY_LIMIT, sanitise
 
 KEPT_LINES = 10_000
 _LINE_BYTES = 1 << 16
@@ -20,7 +20,7 @@ _BAR = re.compile(r"^(?P<head>.{0,120}?)\s*\d{1,3}%(?:\||\s+Completed\s*\|)")
 _PREFIX_ONLY = re.compile(r"^\([A-Za-z0-9_]+ pid=\d+\)\s*$")
 _PREFIX = re.compile(r"^\([A-Za-z0-9_]+ pid=\d+\)\s?")
 _WARNING = re.compile(r"\bWARN(?:ING)?\b")
-_ERROR = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|Traceback|[A-Za-z]*Error:)")
+_ERROR = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|Traceback)\b|Error:")
 
 
 class LogRows:
@@ -104,8 +104,9 @@ class LogRows:
             self._moved_rows = self._match is not None
             return
         self._number += 1
-        self.warnings += _WARNING.search(text) is not None
-        self.errors += _ERROR.search(text) is not None
+        level = level_of(text)
+        self.warnings += level == "warning"
+        self.errors += level == "error"
         self._rows.append(row)
         if self._match is None:
             return
@@ -127,6 +128,10 @@ def row_text(raw: bytes) -> str | None:
 
     vLLM writes the rank's prefix before a bar's carriage return: the prefix stays and the rest is overwritten.
     """
+    text = raw.decode("utf-8", "replace").rstrip()
+    if text.isascii() and text.isprintable() and len(text) <= DISPLAY_LIMIT:
+        # Nearly every line: nothing in it could be unsafe to show.
+        return None if text.startswith("(") and _PREFIX_ONLY.match(text) else text
     raw = raw.removesuffix(b"\r")
     if b"\r" in raw:
         parts = [sanitise(part) for part in raw.split(b"\r")]
@@ -136,7 +141,7 @@ def row_text(raw: bytes) -> str | None:
         text = head + last
     else:
         text = sanitise(raw)
-    if _PREFIX_ONLY.match(text):
+    if text.startswith("(") and _PREFIX_ONLY.match(text):
         return None
     return text.expandtabs(8).rstrip()
 
@@ -162,5 +167,8 @@ def matcher(pattern: str) -> Callable[[str], bool] | None:
 
 
 def level_of(text: str) -> str:
-    """`error`, `warning` or an empty text: how a row is coloured."""
-    return "error" if _ERROR.search(text) else "warning" if _WARNING.search(text) else ""
+    """`error`, `warning` or an empty text: how a row is coloured. Plain words are looked for first: they cost least."""
+    maybe = "ERROR" in text or "Error:" in text or "CRITICAL" in text or "FATAL" in text or "Traceback" in text
+    if maybe and _ERROR.search(text):
+        return "error"
+    return "warning" if "WARN" in text and _WARNING.search(text) else ""
