@@ -243,7 +243,12 @@ class OperatorScreen(Screen[None]):
         if row is None or row.standing not in ("interrupted", "stopped"):
             self.note("only an interrupted or stopped campaign can be resumed")
             return
-        words = f"{outside(row.folder.id, 200)} goes on with its next run; nothing that was measured is measured again."
+        words = (
+            "its open block is redone whole; blocks that are done stay"
+            if row.paired
+            else "it goes on with its next run; nothing that was measured is measured again"
+        )
+        words = f"{outside(row.folder.id, 200)}: {words}."
         answers = (Answer("cancel", "Cancel", "n"), Answer("resume", "Go on", "y", "primary"))
 
         def act(answer: str | None) -> None:
