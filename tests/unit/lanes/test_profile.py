@@ -53,7 +53,12 @@ def test_references_are_rendered_from_the_profile_and_the_site() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "place", "words"),
     [
-        ("{recipe.max_model_len}", "{recipe.max_model_length}", "launch.argv[4]", "did you mean 'recipe.max_model_len'"),
+        (
+            "{recipe.max_model_len}",
+            "{recipe.max_model_length}",
+            "launch.argv[4]",
+            "did you mean 'recipe.max_model_len'",
+        ),
         ("{recipe.max_model_len}", "{recipe.max_num_seqs}", "launch.argv[4]", "is not set in this profile"),
         ("{site.python}", "{site.pyton}", "launch.argv[0]", "did you mean 'site.python'"),
         ("{recipe.max_model_len}", "8192", "launch.argv[3]", "contradicts recipe.max_model_len = 16384"),

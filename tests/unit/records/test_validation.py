@@ -58,9 +58,19 @@ def test_a_reserve_with_a_unit_is_refused() -> None:
         ("[recipe]\nmax_model_len = 0\n", "recipe.max_model_len", "0", "a whole number above 0"),
         ("[recipe]\nmax_model_len = 4096.5\n", "recipe.max_model_len", "4096.5", "a whole number above 0"),
         ("[recipe]\nmax_model_len = true\n", "recipe.max_model_len", "True", "a whole number above 0"),
-        ("[recipe]\ngpu_memory_utilization = 1.5\n", "recipe.gpu_memory_utilization", "1.5", "a number above 0 up to 1"),
+        (
+            "[recipe]\ngpu_memory_utilization = 1.5\n",
+            "recipe.gpu_memory_utilization",
+            "1.5",
+            "a number above 0 up to 1",
+        ),
         ('[gpus]\npolicy = "maybe"\n', "gpus.policy", "'maybe'", "enforce, off, waived"),
-        ('[gpus]\ndevices = "0"\n', "gpus.devices", "'0'", "all or a whole number above 0 or a list of text that is not empty"),
+        (
+            '[gpus]\ndevices = "0"\n',
+            "gpus.devices",
+            "'0'",
+            "all or a whole number above 0 or a list of text that is not empty",
+        ),
         ('[recipe.speculation]\nmethod = "x"\n', "recipe.speculation.tokens", "missing", "a whole number above 0"),
         ("[recipe.speculation]\nmethod = 1\ntokens = 5\n", "recipe.speculation.method", "1", "text that is not empty"),
     ],
@@ -114,7 +124,9 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["kind", "identity", "launch", "x"]), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["kind", "identity", "launch", "x"]), inner)
+    ),
     max_leaves=8,
 )
 
