@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -67,7 +66,7 @@ def test_an_inherited_lock_outlives_its_taker(tmp_path: Path) -> None:
 def test_a_lock_is_not_taken_through_a_symlink(tmp_path: Path) -> None:
     target = tmp_path / "elsewhere"
     target.write_text("theirs")
-    os.symlink(target, tmp_path / "lock")
+    (tmp_path / "lock").symlink_to(target)
     with pytest.raises(OSError):
         Lock.take(tmp_path / "lock", "mine")
     assert target.read_text() == "theirs"
