@@ -10,13 +10,14 @@ import termios
 import threading
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 from pathlib import Path, PurePath
 from typing import ClassVar
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.message import Message
 from textual.screen import Screen
 
 from anvil_tui import clock, exit_codes
@@ -140,7 +141,7 @@ class ConsoleApp(App[None]):
             if key.palette:
                 yield SystemCommand(key.title, f"key {key.label}    {key.id}", self._runner(key.action))
 
-    def _runner(self, action: str):  # type: ignore[no-untyped-def]
+    def _runner(self, action: str) -> Callable[[], Awaitable[None]]:
         async def run() -> None:
             await self.run_action(action, self._live)
 
@@ -178,11 +179,11 @@ class ConsoleApp(App[None]):
     def on_terminal_lost(self, _: TerminalLost) -> None:
         self.exit(return_code=exit_codes.by_signal(signal.SIGHUP))
 
-    def _deliver(self, message: object) -> None:
+    def _deliver(self, message: Message) -> None:
         """From a thread: acts go to the app, snapshots to the live screen, whatever screen lies over it."""
         target = self if isinstance(message, ActDone | TerminalLost) else self._live
         if target.is_running:
-            target.post_message(message)  # type: ignore[arg-type]
+            target.post_message(message)
 
     def _point(self, desk: Desk) -> None:
         """In the desk's thread: point the other two threads at what is shown."""
@@ -193,7 +194,7 @@ class ConsoleApp(App[None]):
         self.gpu_source.want(GpuWish(lane.lane if lane is not None else None, row.folder if row is not None else None))
         shown = desk.lane
         engine = shown.lane.profile.identity.engine if shown is not None and shown.lane is not None else None
-        self.log_source.want(LogWish(shown.log if shown is not None else None, engine, desk.report is None))
+        self.log_source.want(LogWish(desk.log, engine, desk.report is None))
 
     def _fatal_error(self) -> None:
         """A fault of ours: the traceback goes to a file, without the values of variables; two lines tell of it."""

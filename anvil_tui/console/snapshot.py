@@ -34,13 +34,12 @@ class LaneRow:
     launched_us: int | None = None
     """When the load was launched, on this boot's clock; null for a load of another boot."""
     ready: Ready | None = None
-    log: Path | None = None
     words: str = ""
     """Why the profile is refused, or how the load ended."""
 
     @property
     def living(self) -> bool:
-        return self.state in ("launching", "starting", "up")
+        return self.state in ("starting", "up")
 
 
 @dataclass(frozen=True)
@@ -139,6 +138,8 @@ class Desk:
     shown: Shown | None = None
     report: StartupReport | None = None
     """The start-up report of the load that is shown, from its file; null where none is written yet."""
+    log: Path | None = None
+    """The log of that load: a figure of the report jumps to a line of it."""
     past: Mapping[str, tuple[Rung, ...]] = field(default_factory=dict)
     """Rungs that passed, by lane and profile hash (`name sha256`), of this state folder."""
     faults: tuple[str, ...] = ()

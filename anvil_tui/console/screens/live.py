@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -35,9 +35,6 @@ from anvil_tui.console.widgets.log_pane import LogPane
 from anvil_tui.console.widgets.row_list import RowList
 from anvil_tui.records.startup_report import StartupReport
 
-if TYPE_CHECKING:
-    pass
-
 FLUSH_HZ = 10
 LEAST_WIDTH, LEAST_HEIGHT = 60, 20
 WIDE = 100
@@ -46,7 +43,6 @@ MEDIUM, TALL = 32, 44
 """From these heights on a band is drawn of each GPU, and the lists are longer."""
 _BUSY_FLUSHES, _CALM_FLUSHES = 5, 10
 """Figures and ages are painted twice a second while something runs, else once; the log as soon as it grows."""
-_OWN_NOTES = 100
 _PANES = {"gpus": "#gpus", "rungs": "#rungs", "startup": "#startup", "log": "#log"}
 
 

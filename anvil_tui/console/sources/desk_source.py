@@ -88,7 +88,8 @@ class DeskSource(Source):
             shown=self._campaigns[shown].shown() if shown else None,
             past=past_rungs(tuple(self._campaigns.values())),
         )
-        self._desk = replace(desk, report=self._report(desk))
+        load = self._load(desk)
+        self._desk = replace(desk, report=self._report(desk, load), log=load.log if load is not None else None)
         self._on_desk(self._desk)
         self.publish(DeskRead(self._desk))
 
@@ -127,11 +128,12 @@ class DeskSource(Source):
         for load in reversed(found):
             if load.load_id in self._dead_loads:
                 continue
-            if load.state() in ("launching", "starting", "up"):
-                newest = load
-                break
-            if load.state() != "attached":
-                self._dead_loads.add(load.load_id)
+            match load.state():
+                case "starting" | "up":
+                    newest = load
+                    break
+                case "stopped" | "exited" | "gone":
+                    self._dead_loads.add(load.load_id)
         if newest is None:
             return LaneRow(name, lane)
         state, launched = newest.state(), newest.launched()
@@ -143,19 +145,26 @@ class DeskSource(Source):
             load_id=newest.load_id,
             launched_us=launched.mono_us if launched is not None and here else None,
             ready=newest.ready(),
-            log=newest.log,
             words=exit_words(newest) if state in ("exited", "stopped", "gone") else "",
         )
 
-    def _report(self, desk: Desk) -> StartupReport | None:
+    def _load(self, desk: Desk) -> LaneFolder | None:
+        """The load that is shown: the campaign's, else the lane's newest; none while a campaign has yet to begin it."""
+        row = desk.shown.row if desk.shown is not None else None
+        load_id = row.view.load_id if row is not None else None
+        if load_id is None and desk.lane is not None and (row is None or not row.running):
+            load_id = desk.lane.load_id
+        return (
+            None
+            if load_id is None or desk.lane is None
+            else LaneFolder(self._locations.lanes / desk.lane.name / load_id)
+        )
+
+    def _report(self, desk: Desk, load: LaneFolder | None) -> StartupReport | None:
         """The report of the load that is shown: the lane folder's own, else the campaign's copy."""
-        paths = []
-        view = desk.shown.row.view if desk.shown else None
-        load_id = (view.load_id if view else None) or (desk.lane.load_id if desk.lane else None)
-        if desk.lane is not None and load_id is not None:
-            paths.append(self._locations.lanes / desk.lane.name / load_id / "startup_report.json")
-        if desk.shown is not None and view is not None and view.report is not None:
-            paths.append(desk.shown.row.folder.path / view.report)
+        paths = [] if load is None else [load.path / "startup_report.json"]
+        if desk.shown is not None and desk.shown.row.view.report is not None:
+            paths.append(desk.shown.row.folder.path / desk.shown.row.view.report)
         for path in paths:
             if (report := self._read_report(path)) is not None:
                 return report

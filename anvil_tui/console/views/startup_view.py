@@ -174,7 +174,7 @@ def first_step(desk: Desk) -> Content:
         ]
         if desk.shown is not None and desk.shown.row.standing not in ("running", "sealed"):
             lines.append(Content.assemble(("b", "bold $text-primary"), "  seal and sign this campaign"))
-    elif lane.living:
+    elif lane.state in ("launching", "starting"):
         lines = [Content("The lane is coming up; its phases stand in the start-up report (3).")]
     else:
         lines = [

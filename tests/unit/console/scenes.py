@@ -53,7 +53,6 @@ def lane_row(state: str = "up", words: str = "") -> LaneRow:
         load_id=LOAD,
         launched_us=NOW_US - 467_400_000,
         ready=ready if state == "up" else None,
-        log=Path("/state/lanes/practice") / LOAD / "lane.log",
         words=words,
     )
 

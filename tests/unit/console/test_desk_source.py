@@ -179,7 +179,7 @@ def test_a_living_load_is_found_and_a_dead_one_says_how_it_ended(where: Location
         (load.path / "started.json").write_bytes(msgspec.json.encode(record))
         desk = reading.desk()
         assert desk.lane is not None and (desk.lane.name, desk.lane.state) == ("practice", "starting")
-        assert desk.lane.log == load.path / "lane.log"
+        assert desk.log == load.path / "lane.log"
         load.write(
             Ready(
                 at=scenes.AT, mono_us=clock.mono_us(), startup_seconds=4.6, served_name="m", max_model_len=131072,
@@ -225,3 +225,30 @@ def test_a_journal_that_does_not_hold_and_a_folder_without_a_plan(where: Locatio
     assert desk.shown is not None and desk.shown.broken is not None
     assert desk.shown.row.plan is None
     assert any(note.level == "bad" for note in desk.shown.notes)
+
+
+def test_the_report_and_the_log_are_of_one_load(where: Locations) -> None:
+    """An old campaign shows the log of its own load, also while a newer load of the lane lives."""
+    loads = {}
+    for name in ("20261201T100000Z-aaaaaa", "20261201T110000Z-bbbbbb"):
+        load = loads[name] = LaneFolder(where.lanes / "practice" / name)
+        load.path.mkdir(parents=True)
+        load.write(
+            Launched(
+                lane="practice", load_id=name, kind="rehearsal", engine="vllm", at=scenes.AT, mono_us=1, boot_id="old",
+                base_url="http://127.0.0.1:1", served_name="m", log="lane.log",
+            )
+        )  # fmt: skip
+        load.write(scenes.report())
+    old, new = loads.values()
+    reading, folder = Reading(where), begun(where)
+    with Journal.take(folder.journal) as journal:
+        journal.append(started())
+        journal.append(planned(folder))
+        desk = reading.desk()
+        assert (desk.log, desk.report) == (None, None), "what it will start is not there yet; the old one is not shown"
+        journal.append(events.LoadStarted(lane="practice", load_id=old.load_id, launch="rehearsal", pid=1))
+    desk = reading.desk()
+    assert desk.lane is not None and desk.lane.load_id == new.load_id
+    assert desk.log == old.path / "lane.log"
+    assert desk.report is not None
