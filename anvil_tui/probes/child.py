@@ -175,7 +175,7 @@ async def lines_of(file: BinaryIO) -> AsyncIterator[bytes]:
 def main() -> None:
     """Serve asks on stdin until it closes."""
     gc.freeze()
-    gc.disable()
+    gc.set_threshold(50_000, 20, 50)
     writer = LineWriter(sys.stdout.buffer)
     asyncio.run(Child(writer.write).run(lines_of(sys.stdin.buffer)))
     writer.close()
