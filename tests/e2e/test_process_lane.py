@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.e2e.conftest import Bench, free_port, until
 
-SERVER = r"""
-import http.server, json, os, sys
-
 pytestmark = pytest.mark.slow
 
+SERVER = r"""
+import http.server, json, os, sys
 sys.stdout.buffer.write(b"raw \xff bytes\r\x1b[31mred\x1b[0m no newline" + os.environ["SECRET_TOKEN"].encode() + b"\n")
 sys.stdout.buffer.write(b"INFO 12-01 03:47:53 [api.py:1] HF_TOKEN=hf_abcdefghijklmnopqrstuv\n")
 sys.stdout.flush()
