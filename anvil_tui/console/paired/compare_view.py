@@ -38,7 +38,7 @@ CONDITIONS: dict[str, tuple[str, Level]] = {
     "not met": ("NOT MET", "bad"),
     "not yet known": ("open", "info"),
 }
-_LABEL, _VALUE, _CHANGE, _RANGE, _VERDICT = 18, 12, 10, 18, 40
+_LABEL, _VALUE, _CHANGE, _RANGE, _VERDICT = 18, 12, 10, 20, 36
 _INTERVALS = "interval: of the change over blocks, with its confidence; `runs`: run against run, between loads unknown"
 _TEXT = 2000
 """Characters of one sentence that are shown."""
@@ -189,7 +189,7 @@ def _result(comparison: Comparison, width: int) -> list[Content]:
         for metric in protocol.metrics
         if metric.name == comparison.primary_metric and metric.delta_percent is not None
     ]
-    for name, metric in primary:
+    for name, metric in primary[:1]:
         words = f"primary: {_metric_name(metric.name)} at {name}: {metric.words}"
         shown += _paragraph(words, width)
         shown += _paragraph(metric.verdict, width, _verdict_style(metric.verdict))
@@ -256,7 +256,7 @@ def _heads(comparison: Comparison, first: str, change: str, rest: str, width: in
     )
     change = change if comparison.baseline is not None else ""
     words = f"{pad(first, _LABEL)}{arms}{pad(change, _CHANGE, right=True)}  {rest}"
-    return Content.styled(fit(words, width), f"bold {_MUTED}")
+    return Content.styled(fit(words.rstrip(), width), f"bold {_MUTED}")
 
 
 def _metric_table(comparison: Comparison, name: str, metrics: Sequence[Metric], width: int) -> list[Content]:
@@ -279,7 +279,8 @@ def _metric_lines(comparison: Comparison, metric: Metric, width: int) -> Iterato
     interval = verdict = ""
     if metric.delta_percent is not None:
         cells += pad(f"{metric.delta_percent:+.1f} %", _CHANGE, right=True) + "  "
-        interval, verdict = pad(_interval(metric), _RANGE), outside(metric.verdict, 300)
+        interval = pad(_interval(metric), min(_RANGE, max(0, width - len(cells))))
+        verdict = outside(metric.verdict, 300)
     style = _verdict_style(verdict)
     room = width - len(cells) - len(interval)
     if room >= min(_VERDICT, len(verdict)):

@@ -55,9 +55,10 @@ class PairedScreen(ModalScreen[str | None]):
             dialog.border_subtitle = "↑ ↓ read    tab: next    esc: leave"
             with VerticalScroll(id="outlook", can_focus=False):
                 yield Static("", id="outlook-lines", markup=False)
-            for number, one in enumerate(self._open):
-                yield Static(why_label(one, _WIDTH - 8), classes="why", markup=False)
-                yield Field(id=f"why-{number}", placeholder="a sentence; it stands in the document")
+            with VerticalScroll(id="whys", can_focus=False):
+                for number, one in enumerate(self._open):
+                    yield Static(why_label(one, _WIDTH - 8), classes="why", markup=False)
+                    yield Field(id=f"why-{number}", placeholder="a sentence; it stands in the document")
             yield Static("", classes="error", id="error", markup=False)
             with Horizontal(classes="buttons"):
                 yield AnswerButton("Cancel", id="cancel")
@@ -69,8 +70,10 @@ class PairedScreen(ModalScreen[str | None]):
 
     def on_resize(self) -> None:
         # What is read scrolls, so that what is typed and the buttons are always seen.
-        room = int(self.size.height * 0.9) - _AROUND - 3 * len(self._open)
-        self.query_one("#outlook").styles.max_height = max(3, room)
+        lines = int(self.size.height * 0.9) - _AROUND
+        whys = min(3 * len(self._open), lines // 2)
+        self.query_one("#whys").styles.max_height = whys
+        self.query_one("#outlook").styles.max_height = max(3, lines - whys)
         self.call_after_refresh(self._tell)
 
     @property

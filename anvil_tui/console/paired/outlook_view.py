@@ -140,12 +140,9 @@ def _first(loads: tuple[LoadOutlook, ...], arm: str) -> LoadOutlook:
 def _part(part: Part, width: int) -> Iterator[Content]:
     requests = "a search decides how many requests" if part.requests is None else _several(part.requests, "request")
     about = "" if part.expected_s is None else f", about {span(part.expected_s)}"
-    first, *rest = textwrap.wrap(
-        f"{pad(_PARTS[part.what], 11)}{outside(part.words, 400)}; {requests}{about}", max(20, width - 5)
-    )
-    yield Content(f"     {first}")
-    for line in rest:
-        yield Content(f"                {line}" if width > 60 else f"     {line}")
+    words = f"{pad(_PARTS[part.what], 11)}{outside(part.words, 400)}; {requests}{about}"
+    folded = textwrap.wrap(words, width, initial_indent=" " * 5, subsequent_indent=" " * 16)
+    yield from map(Content, folded)
 
 
 def _expected(seconds: float | None) -> str:

@@ -33,7 +33,7 @@ def seal_words(row: CampaignRow, key: SigningKey | None, *, decided: bool) -> Co
         if not decided:
             lines.append(
                 Content.styled(
-                    "No decision text stands in it (anvil-tui decide puts one, before sealing).", STYLES["warn"]
+                    "No decision text stands in it; d writes one, before sealing.", STYLES["warn"]
                 )
             )
     if key is None:

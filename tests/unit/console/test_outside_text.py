@@ -23,21 +23,34 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 import anvil_tui.console
+from anvil_tui.campaigns.campaign_file import find_campaign_file
 from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.view import RunView
+from anvil_tui.campaigns.view import CampaignView, LoadView, RunView
+from anvil_tui.console.messages import SourceFailed
+from anvil_tui.console.paired import compare_view
+from anvil_tui.console.paired.acts import Draft, Prospect
+from anvil_tui.console.paired.compare import CompareScreen
+from anvil_tui.console.paired.comparison import ArmName, Claim, CompareRead, Comparison, Conclusions, Protocol
+from anvil_tui.console.paired.decision import DecisionScreen
+from anvil_tui.console.paired.form import PairedScreen
 from anvil_tui.console.screens.confirm import Answer, ConfirmScreen
 from anvil_tui.console.screens.live import LiveScreen
 from anvil_tui.console.screens.seal import SealScreen
 from anvil_tui.console.screens.text import TextScreen
-from anvil_tui.console.snapshot import Desk
+from anvil_tui.console.snapshot import Desk, Note
 from anvil_tui.console.sources.log_rows import LogRows
 from anvil_tui.console.stopping import StopAsked, stop_question
 from anvil_tui.console.views import bundle_view, rungs_view
+from anvil_tui.evidence.arms.differences import Difference
+from anvil_tui.lanes.difference import LaneDifference
 from anvil_tui.lanes.profile import Lane
+from anvil_tui.locations import Locations
+from anvil_tui.records.acceptance import ConditionState
 from anvil_tui.records.bundle import SigningKey
 from anvil_tui.text import sanitise
 from tests.unit.console import scenes
 from tests.unit.console.still import StillApp, live_of, show, still, text_of
+from tests.unit.console.test_compare import METRIC, Unread
 from tests.unit.console.test_screens import verification
 
 T = TypeVar("T")
@@ -196,6 +209,7 @@ async def _everything(app: StillApp, pilot: Any, nasty: str, seen: set[type[Widg
         ConfirmScreen(title, words, answers),
         ConfirmScreen("Leave?", Content("x"), (Answer("a", "A", "a"),)),
     ]
+    others += pair_screens(nasty)
     for screen in others:
         app.push_screen(screen)
         await pilot.pause()
@@ -203,6 +217,44 @@ async def _everything(app: StillApp, pilot: Any, nasty: str, seen: set[type[Widg
         app.pop_screen()
     await pilot.pause()
     assert app.screen is live and app._exception is None
+
+
+def pair_screens(nasty: str) -> list[Screen[Any]]:
+    """The screens of a paired campaign, each tab of the compare screen, with one nasty text everywhere."""
+    campaign = find_campaign_file("rehearsal-seed004", Locations.default())
+    difference = poisoned(LaneDifference((Difference("a", "b", "c"),), (Difference("port", 1, 2),)), nasty)
+    told = dataclasses.replace(campaign, file=poisoned(campaign.file, nasty), difference=difference)
+    arms = {role: poisoned(ArmName("old", "lane"), nasty) for role in ("baseline", "candidate")}
+    comparison = dataclasses.replace(
+        poisoned(
+            Comparison(
+                view=CampaignView("id", words="x", loads=(LoadView(0, 1, "baseline", "lane", False, "cut short"),)),
+                standing="complete",
+                title="a pair",
+                arms={},
+                acceptance=(ConditionState(what="x", text="x", state="not met", words="x", evidence=()),),
+                conclusions=Conclusions(
+                    origin="x", protocols=(Protocol("x", (METRIC,)),), violated=("x",), gates=("x",), kv=("x",),
+                    proven=(Claim("x"),), not_proven=(Claim("x", "y"),), caveats=("x",), decision="x",
+                ),
+                decided="x",
+            ),
+            nasty,
+        ),
+        arms=arms,
+    )  # fmt: skip
+    screens: list[Screen[Any]] = []
+    for tab, _ in compare_view.TABS:
+        screen = CompareScreen(lambda _: None, lambda: Note(scenes.AT, nasty), Unread)
+        screen.take(CompareRead(comparison))
+        screen.tell_fault(SourceFailed("comparison", nasty))
+        screen._tab = tab
+        screens.append(screen)
+    return [
+        *screens,
+        PairedScreen(Prospect(told, {}), lambda *_: None),
+        DecisionScreen(Draft(nasty, nasty), nasty, lambda *_: None),
+    ]
 
 
 def _look(app: StillApp, seen: set[type[Widget]]) -> None:
