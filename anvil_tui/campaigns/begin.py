@@ -14,10 +14,10 @@ import msgspec
 
 from anvil_tui import __version__, clock
 from anvil_tui.campaigns import control
-from anvil_tui.campaigns.campaign_file import campaign_paths
-from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.journal import take_lock
-from anvil_tui.campaigns.planned_campaign import PlannedCampaign
+from anvil_tui.campaigns.pairs.campaign_file import campaign_paths
+from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign
+from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.journal import take_lock
 from anvil_tui.errors import CannotRun
 from anvil_tui.files import write_new
 from anvil_tui.lanes.profile import Lane

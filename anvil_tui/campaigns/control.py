@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.journal import JournalReader
+from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.journal import JournalReader
 from anvil_tui.clock import ProcessIdentity
 from anvil_tui.files import write_atomic
 from anvil_tui.records.events import Ask, RunnerStarted

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
-from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.journal import Journal
+from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.journal import Journal
 from anvil_tui.errors import BadInput, CannotRun, Fault
 from anvil_tui.files import write_new
 from anvil_tui.records.events import Decided

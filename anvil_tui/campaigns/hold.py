@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from anvil_tui import clock
-from anvil_tui.campaigns.folder import all_campaigns
+from anvil_tui.campaigns.store.folder import all_campaigns
 from anvil_tui.errors import CannotRun
 from anvil_tui.files import Lock, locked, write_atomic
 from anvil_tui.locations import Locations, runtime_dir

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.journal import Journal, read_journal
+from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.journal import Journal, read_journal
 from anvil_tui.errors import CannotRun
 from anvil_tui.evidence.report.report import write_report
 from anvil_tui.files import write_atomic, write_new

@@ -18,13 +18,13 @@ from pathlib import Path
 
 from anvil_tui import __version__, exit_codes
 from anvil_tui.campaigns import reporting, sealing
-from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.interrupts import Interrupt
-from anvil_tui.campaigns.journal import Journal, read_journal
-from anvil_tui.campaigns.paired import run_paired
-from anvil_tui.campaigns.recovery import recover
-from anvil_tui.campaigns.session import Session
-from anvil_tui.campaigns.single import run_single
+from anvil_tui.campaigns.pairs.paired import run_paired
+from anvil_tui.campaigns.running.interrupts import Interrupt
+from anvil_tui.campaigns.running.session import Session
+from anvil_tui.campaigns.steps.single import run_single
+from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.journal import Journal, read_journal
+from anvil_tui.campaigns.store.recovery import recover
 from anvil_tui.clock import ProcessIdentity
 from anvil_tui.errors import AnvilError
 from anvil_tui.locations import Locations

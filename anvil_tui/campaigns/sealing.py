@@ -7,9 +7,9 @@ import msgspec
 from anvil_tui.bundles import keys, seal, sign, trust
 from anvil_tui.bundles.ssh.public_key import parse_line
 from anvil_tui.campaigns import reporting
-from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.journal import Journal, read_journal
-from anvil_tui.campaigns.recovery import open_runs, recover, unnamed_artifacts
+from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.journal import Journal, read_journal
+from anvil_tui.campaigns.store.recovery import open_runs, recover, unnamed_artifacts
 from anvil_tui.errors import CannotRun
 from anvil_tui.locations import Locations
 from anvil_tui.records.bundle import SealReport, SigningKey, SignReport

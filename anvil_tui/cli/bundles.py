@@ -14,7 +14,7 @@ from anvil_tui.bundles import trust
 from anvil_tui.bundles.ssh.public_key import parse_line
 from anvil_tui.bundles.verify import verify as verify_bundle
 from anvil_tui.campaigns import sealing
-from anvil_tui.campaigns.folder import find_campaign
+from anvil_tui.campaigns.store.folder import find_campaign
 from anvil_tui.cli.output import Output, table
 from anvil_tui.errors import BadInput, CannotRun, Fault
 from anvil_tui.locations import Locations

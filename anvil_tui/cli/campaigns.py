@@ -11,8 +11,8 @@ from pathlib import Path
 from anvil_tui import exit_codes
 from anvil_tui.campaigns import control, deciding
 from anvil_tui.campaigns.begin import Begun, start_runner
-from anvil_tui.campaigns.folder import all_campaigns, find_campaign
-from anvil_tui.campaigns.view import read_view
+from anvil_tui.campaigns.store.folder import all_campaigns, find_campaign
+from anvil_tui.campaigns.store.view import read_view
 from anvil_tui.cli.following import campaign_document, follow_campaign, watch_campaign
 from anvil_tui.cli.output import Output, table
 from anvil_tui.errors import CannotRun

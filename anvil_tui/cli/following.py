@@ -6,10 +6,10 @@ from typing import Any
 
 from anvil_tui import exit_codes
 from anvil_tui.campaigns.begin import Begun
-from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.follow import Update, follow
-from anvil_tui.campaigns.view import CampaignView
-from anvil_tui.campaigns.words import event_words, live_words
+from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.follow import Update, follow
+from anvil_tui.campaigns.store.view import CampaignView
+from anvil_tui.campaigns.store.words import event_words, live_words
 from anvil_tui.cli.output import Output
 
 

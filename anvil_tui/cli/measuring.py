@@ -12,7 +12,7 @@ import msgspec
 from anvil_tui import exit_codes
 from anvil_tui.campaigns import preflight, sealing
 from anvil_tui.campaigns.begin import begin
-from anvil_tui.campaigns.prober import Came, Prober
+from anvil_tui.campaigns.running.prober import Came, Prober
 from anvil_tui.cli.following import follow_campaign
 from anvil_tui.cli.output import Output
 from anvil_tui.errors import BadInput, Fault

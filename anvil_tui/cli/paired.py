@@ -8,11 +8,11 @@ from dataclasses import asdict
 from anvil_tui import exit_codes
 from anvil_tui.campaigns import preflight, reporting, sealing
 from anvil_tui.campaigns.begin import begin_paired
-from anvil_tui.campaigns.campaign_file import all_campaign_files, check_declared, find_campaign_file
-from anvil_tui.campaigns.folder import find_campaign
-from anvil_tui.campaigns.outlook import Outlook, describe
-from anvil_tui.campaigns.pace import lane_pace
-from anvil_tui.campaigns.planned_campaign import PlannedCampaign
+from anvil_tui.campaigns.pairs.campaign_file import all_campaign_files, check_declared, find_campaign_file
+from anvil_tui.campaigns.pairs.outlook import Outlook, describe
+from anvil_tui.campaigns.pairs.pace import lane_pace
+from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign
+from anvil_tui.campaigns.store.folder import find_campaign
 from anvil_tui.cli.following import follow_campaign
 from anvil_tui.cli.output import Output, table
 from anvil_tui.errors import BadInput

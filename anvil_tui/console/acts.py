@@ -14,7 +14,7 @@ from typing import Any
 
 from anvil_tui.campaigns import control
 from anvil_tui.campaigns.begin import begin, start_runner
-from anvil_tui.campaigns.folder import CampaignFolder
+from anvil_tui.campaigns.store.folder import CampaignFolder
 from anvil_tui.console.messages import ActDone, Done
 from anvil_tui.console.sources.source import Post
 from anvil_tui.errors import AnvilError, CannotRun

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from anvil_tui.campaigns.folder import CampaignFolder, Standing
-from anvil_tui.campaigns.view import CampaignView
+from anvil_tui.campaigns.store.folder import CampaignFolder, Standing
+from anvil_tui.campaigns.store.view import CampaignView
 from anvil_tui.lanes.folder import LoadState
 from anvil_tui.lanes.profile import Lane
 from anvil_tui.records.acceptance import ConditionState

@@ -27,7 +27,7 @@ from statistics import median
 import msgspec
 
 from anvil_tui import clock
-from anvil_tui.campaigns.journal import Journal
+from anvil_tui.campaigns.store.journal import Journal
 from anvil_tui.files import write_atomic
 from anvil_tui.lanes.folder import LaneFolder
 from anvil_tui.locations import Locations

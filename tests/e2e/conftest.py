@@ -18,9 +18,9 @@ from typing import Any
 import psutil
 import pytest
 
-from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.journal import read_journal
-from anvil_tui.campaigns.view import CampaignView, read_view
+from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.journal import read_journal
+from anvil_tui.campaigns.store.view import CampaignView, read_view
 from anvil_tui.locations import Locations
 
 SHIPPED = Locations.default().shipped_profiles / "lanes"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from anvil_tui.campaigns.folder import CampaignFolder
+from anvil_tui.campaigns.store.folder import CampaignFolder
 from anvil_tui.records.acceptance import AcceptanceDocument, ConditionState
 
 ACCEPTANCE = "anvil-acceptance/v1"

@@ -11,11 +11,11 @@ import msgspec
 
 from anvil_tui.campaigns import deciding, preflight, reporting
 from anvil_tui.campaigns.begin import begin_paired
-from anvil_tui.campaigns.campaign_file import all_campaign_files, check_declared
-from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.journal import read_journal
-from anvil_tui.campaigns.pace import Pace, lane_pace
-from anvil_tui.campaigns.planned_campaign import PlannedCampaign
+from anvil_tui.campaigns.pairs.campaign_file import all_campaign_files, check_declared
+from anvil_tui.campaigns.pairs.pace import Pace, lane_pace
+from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign
+from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.journal import read_journal
 from anvil_tui.console.paired.acceptance import ACCEPTANCE
 from anvil_tui.console.paired.decision_view import starting_text
 from anvil_tui.errors import BadInput, CannotRun

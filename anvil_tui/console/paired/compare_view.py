@@ -8,8 +8,8 @@ from typing import Literal
 
 from textual.content import Content
 
-from anvil_tui.campaigns import order
-from anvil_tui.campaigns.view import LoadView, RunView
+from anvil_tui.campaigns.pairs import order
+from anvil_tui.campaigns.store.view import LoadView, RunView
 from anvil_tui.console.paired.comparison import ByLoad, Claim, Comparison, Metric, StartFigures
 from anvil_tui.console.snapshot import Level
 from anvil_tui.console.views.figures import DASH, STYLES, count, fit, outside, pad, rate, span

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from textual.message import Message
 
-from anvil_tui.campaigns.folder import Standing
-from anvil_tui.campaigns.view import CampaignView
+from anvil_tui.campaigns.store.folder import Standing
+from anvil_tui.campaigns.store.view import CampaignView
 from anvil_tui.records.acceptance import ArmRole, ConditionState
 from anvil_tui.records.live import Live
 from anvil_tui.records.plan import PlannedLoad

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.view import CampaignView
+from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.view import CampaignView
 from anvil_tui.console.paired.comparison import ByLoad, Claim, Conclusions, Metric, Protocol, StartFigures
 from anvil_tui.errors import AnvilError
 from anvil_tui.evidence.arms.inputs import read_campaign_arms

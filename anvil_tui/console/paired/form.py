@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
-from anvil_tui.campaigns.outlook import DifferenceOutlook, describe
+from anvil_tui.campaigns.pairs.outlook import DifferenceOutlook, describe
 from anvil_tui.console.messages import ActDone, Done
 from anvil_tui.console.paired.acts import Prospect
 from anvil_tui.console.paired.outlook_view import outlook_lines, why_label

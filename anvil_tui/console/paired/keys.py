@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 from textual.screen import ModalScreen
 
-from anvil_tui.campaigns.planned_campaign import PlannedCampaign
+from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign
 from anvil_tui.console.messages import ActDone, Done
 from anvil_tui.console.paired import acts, outlook_view
 from anvil_tui.console.paired.compare import CompareScreen

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from anvil_tui.campaigns import order
-from anvil_tui.campaigns.view import LoadView
+from anvil_tui.campaigns.pairs import order
+from anvil_tui.campaigns.store.view import LoadView
 from anvil_tui.console.paired.compare_view import CONDITIONS, acceptance_words, run_count, to_come
 from anvil_tui.console.snapshot import Shown
 from anvil_tui.console.views.figures import STYLES, Row, fit, outside, pad, span

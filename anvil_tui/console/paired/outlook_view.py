@@ -8,8 +8,8 @@ from typing import Any
 
 from textual.content import Content
 
-from anvil_tui.campaigns.outlook import DifferenceOutlook, LoadOutlook, Outlook, Part
-from anvil_tui.campaigns.planned_campaign import PlannedCampaign, arms_of
+from anvil_tui.campaigns.pairs.outlook import DifferenceOutlook, LoadOutlook, Outlook, Part
+from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign, arms_of
 from anvil_tui.console.snapshot import Level
 from anvil_tui.console.views.figures import STYLES, Row, count, fit, outside, pad, span
 from anvil_tui.errors import BadInput

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from anvil_tui import clock
-from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.follow import read_live
-from anvil_tui.campaigns.view import CampaignReader, CampaignView
+from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.follow import read_live
+from anvil_tui.campaigns.store.view import CampaignReader, CampaignView
 from anvil_tui.console.paired.acceptance import ACCEPTANCE, read_acceptance
 from anvil_tui.console.paired.comparison import ArmName, CompareRead, Comparison, Conclusions
 from anvil_tui.console.paired.concluding import conclude

@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 
 from anvil_tui import clock
-from anvil_tui.campaigns.folder import CampaignFolder, all_campaigns
-from anvil_tui.campaigns.follow import read_live
-from anvil_tui.campaigns.view import CampaignReader
-from anvil_tui.campaigns.words import event_words
+from anvil_tui.campaigns.store.folder import CampaignFolder, all_campaigns
+from anvil_tui.campaigns.store.follow import read_live
+from anvil_tui.campaigns.store.view import CampaignReader
+from anvil_tui.campaigns.store.words import event_words
 from anvil_tui.console.messages import DeskRead
 from anvil_tui.console.paired.acceptance import ACCEPTANCE, read_acceptance
 from anvil_tui.console.snapshot import CampaignRow, Desk, LaneRow, Level, Note, RunFigures, Rung, Shown

@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 
 from anvil_tui import clock
-from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.follow import read_live
-from anvil_tui.campaigns.session import LIVE_HZ
-from anvil_tui.campaigns.vram import sampler_of
+from anvil_tui.campaigns.running.session import LIVE_HZ
+from anvil_tui.campaigns.running.vram import sampler_of
+from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.follow import read_live
 from anvil_tui.console.messages import GpusRead
 from anvil_tui.console.snapshot import Bucket, GpuNow, GpuSnapshot
 from anvil_tui.console.sources.source import Post, Source

@@ -31,11 +31,7 @@ def seal_words(row: CampaignRow, key: SigningKey | None, *, decided: bool) -> Co
         lines.append(Content("Sealing is for good: afterwards nothing is added but signatures."))
         lines.append(Content("Private, and withheld from a published copy: logs, raw runs, samples."))
         if not decided:
-            lines.append(
-                Content.styled(
-                    "No decision text stands in it; d writes one, before sealing.", STYLES["warn"]
-                )
-            )
+            lines.append(Content.styled("No decision text stands in it; d writes one, before sealing.", STYLES["warn"]))
     if key is None:
         lines.append(
             Content.styled(

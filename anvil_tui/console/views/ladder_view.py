@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from textual.content import Content
 
-from anvil_tui.campaigns.ladder import limit_tokens
+from anvil_tui.campaigns.steps.ladder import limit_tokens
 from anvil_tui.console.snapshot import CampaignRow, LadderForm, LaneRow, Rung
 from anvil_tui.console.views.figures import STYLES, count, outside, span
 from anvil_tui.console.views.rungs_view import estimate_seconds

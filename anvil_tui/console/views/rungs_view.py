@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from anvil_tui.campaigns.view import RunView
+from anvil_tui.campaigns.store.view import RunView
 from anvil_tui.console.snapshot import Level, RunFigures, Rung, Shown
 from anvil_tui.console.views.figures import DASH, STYLES, VERDICTS, Row, count, fit, outside, pad, rate, span
 from anvil_tui.records.live import LiveRun

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 import tomli_w
 
-from anvil_tui.campaigns.campaign_file import (
+from anvil_tui.campaigns.pairs.campaign_file import (
     all_campaign_files,
     campaign_paths,
     check_declared,
     find_campaign_file,
     read_campaign_file,
 )
-from anvil_tui.campaigns.order import letter
-from anvil_tui.campaigns.planned_campaign import PlannedCampaign
+from anvil_tui.campaigns.pairs.order import letter
+from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign
 from anvil_tui.engines.kv_capacity import GEOMETRIES, reported_tokens, tokens_in_flight
 from anvil_tui.errors import BadInput
 from anvil_tui.lanes.difference import lane_difference

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from anvil_tui.campaigns.interrupts import Interrupt, Interrupts
+from anvil_tui.campaigns.running.interrupts import Interrupt, Interrupts
 
 
 def test_an_interrupt_ends_the_waiting_and_leaves_the_awaited_to_its_owner() -> None:

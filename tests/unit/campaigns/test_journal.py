@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anvil_tui.campaigns.journal import GENESIS, Journal, JournalReader, read_journal
+from anvil_tui.campaigns.store.journal import GENESIS, Journal, JournalReader, read_journal
 from anvil_tui.errors import CannotRun
 from anvil_tui.records.events import Answered, Asked, RunSkipped
 

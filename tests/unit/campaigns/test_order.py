@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anvil_tui.campaigns.order import letter, loads_in_order
+from anvil_tui.campaigns.pairs.order import letter, loads_in_order
 from anvil_tui.records.acceptance import ArmRole
 from anvil_tui.records.campaign_file import LoadOrder
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from anvil_tui.campaigns.campaign_file import find_campaign_file
-from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.outlook import describe, gate_requests
-from anvil_tui.campaigns.pace import Pace, lane_pace
+from anvil_tui.campaigns.pairs.campaign_file import find_campaign_file
+from anvil_tui.campaigns.pairs.outlook import describe, gate_requests
+from anvil_tui.campaigns.pairs.pace import Pace, lane_pace
+from anvil_tui.campaigns.store.folder import CampaignFolder
 from anvil_tui.lanes.folder import LaneFolder
 from anvil_tui.locations import Locations
 from anvil_tui.records.load import Ready

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from anvil_tui.campaigns import swapping
+from anvil_tui.campaigns.pairs import swapping
 from anvil_tui.errors import CheckFailed
 from anvil_tui.records.events import Event, MemoryReturned
 from anvil_tui.records.vram import MIB

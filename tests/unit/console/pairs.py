@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 
 from anvil_tui import clock
-from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.journal import Journal
-from anvil_tui.campaigns.order import loads_in_order
+from anvil_tui.campaigns.pairs.order import loads_in_order
+from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.journal import Journal
 from anvil_tui.console.paired.comparison import CompareRead, Comparison
 from anvil_tui.console.paired.source import CompareSource
 from anvil_tui.files import write_atomic

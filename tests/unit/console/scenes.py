@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.view import CampaignView, RunView
+from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.view import CampaignView, RunView
 from anvil_tui.console.snapshot import (
     Bucket,
     CampaignRow,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from textual.content import Content
 
-from anvil_tui.campaigns.view import LoadView, RunView
+from anvil_tui.campaigns.store.view import LoadView, RunView
 from anvil_tui.console.messages import SourceFailed
 from anvil_tui.console.paired import compare_view, loads_view
 from anvil_tui.console.paired.compare import CompareScreen

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from anvil_tui import clock
-from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.journal import Journal
+from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.journal import Journal
 from anvil_tui.console.snapshot import Desk
 from anvil_tui.console.sources.desk_source import Choice, DeskSource
 from anvil_tui.files import write_atomic

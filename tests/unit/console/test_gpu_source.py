@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from anvil_tui import clock
-from anvil_tui.campaigns.folder import CampaignFolder
+from anvil_tui.campaigns.store.folder import CampaignFolder
 from anvil_tui.console.snapshot import GpuSnapshot
 from anvil_tui.console.sources.gpu_source import GpuSource, GpuWish, SampleRecord
 from anvil_tui.files import write_atomic

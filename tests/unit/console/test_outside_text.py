@@ -23,9 +23,9 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 import anvil_tui.console
-from anvil_tui.campaigns.campaign_file import find_campaign_file
-from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.view import CampaignView, LoadView, RunView
+from anvil_tui.campaigns.pairs.campaign_file import find_campaign_file
+from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.view import CampaignView, LoadView, RunView
 from anvil_tui.console.messages import SourceFailed
 from anvil_tui.console.paired import compare_view
 from anvil_tui.console.paired.acts import Draft, Prospect

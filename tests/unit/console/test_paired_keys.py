@@ -10,11 +10,11 @@ import pytest
 from textual.containers import VerticalScroll
 from textual.widgets import Input
 
-from anvil_tui.campaigns.campaign_file import all_campaign_files, find_campaign_file
-from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.journal import read_journal
-from anvil_tui.campaigns.outlook import describe
-from anvil_tui.campaigns.pace import Pace
+from anvil_tui.campaigns.pairs.campaign_file import all_campaign_files, find_campaign_file
+from anvil_tui.campaigns.pairs.outlook import describe
+from anvil_tui.campaigns.pairs.pace import Pace
+from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.journal import read_journal
 from anvil_tui.console.messages import ActDone
 from anvil_tui.console.paired import acts, outlook_view
 from anvil_tui.console.paired.decision import DecisionScreen, DecisionText, plain

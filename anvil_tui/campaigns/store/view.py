@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from anvil_tui.campaigns.folder import CampaignFolder, Standing
-from anvil_tui.campaigns.journal import JournalReader
+from anvil_tui.campaigns.store.folder import CampaignFolder, Standing
+from anvil_tui.campaigns.store.journal import JournalReader
 from anvil_tui.records.acceptance import ArmRole
 from anvil_tui.records.events import (
     AlarmRaised,

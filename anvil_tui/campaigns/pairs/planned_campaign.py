@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from anvil_tui.campaigns.order import loads_in_order
+from anvil_tui.campaigns.pairs.order import loads_in_order
 from anvil_tui.evidence.arms.differences import Difference
 from anvil_tui.lanes import recipe
 from anvil_tui.lanes.difference import LaneDifference, covers

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from anvil_tui.campaigns.measuring import Measuring, Planned
-from anvil_tui.campaigns.prober import Came
+from anvil_tui.campaigns.running.prober import Came
+from anvil_tui.campaigns.steps.measuring import Measuring, Planned
 from anvil_tui.evidence.run_checks import gate_words, judge_gate
 from anvil_tui.records.artifact import Check
 from anvil_tui.records.plan import GatePlan

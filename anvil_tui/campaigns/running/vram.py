@@ -9,7 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from anvil_tui import clock
-from anvil_tui.campaigns.session import Session
+from anvil_tui.campaigns.running.session import Session
 from anvil_tui.errors import CannotRun
 from anvil_tui.evidence.reserve import judge
 from anvil_tui.files import write_all, write_atomic

@@ -6,21 +6,21 @@ import asyncio
 from collections.abc import Sequence
 
 from anvil_tui import exit_codes
-from anvil_tui.campaigns import concluding
-from anvil_tui.campaigns.capacity import run_capacity
-from anvil_tui.campaigns.facts import gather, read_artifacts
-from anvil_tui.campaigns.gate import run_gate
-from anvil_tui.campaigns.interrupts import Interrupt
-from anvil_tui.campaigns.journal import read_journal
-from anvil_tui.campaigns.ladder import Ladder
-from anvil_tui.campaigns.measuring import Measuring
-from anvil_tui.campaigns.recovery import runs_before
-from anvil_tui.campaigns.session import Session
-from anvil_tui.campaigns.swapping import await_memory, stop_load
-from anvil_tui.campaigns.validating import validate
-from anvil_tui.campaigns.visit import visit
-from anvil_tui.campaigns.vram import VramWatch
-from anvil_tui.campaigns.watched import hash_watched
+from anvil_tui.campaigns.pairs import concluding
+from anvil_tui.campaigns.pairs.facts import gather, read_artifacts
+from anvil_tui.campaigns.pairs.swapping import await_memory, stop_load
+from anvil_tui.campaigns.pairs.validating import validate
+from anvil_tui.campaigns.pairs.watched import hash_watched
+from anvil_tui.campaigns.running.interrupts import Interrupt
+from anvil_tui.campaigns.running.session import Session
+from anvil_tui.campaigns.running.vram import VramWatch
+from anvil_tui.campaigns.steps.capacity import run_capacity
+from anvil_tui.campaigns.steps.gate import run_gate
+from anvil_tui.campaigns.steps.ladder import Ladder
+from anvil_tui.campaigns.steps.measuring import Measuring
+from anvil_tui.campaigns.steps.visit import visit
+from anvil_tui.campaigns.store.journal import read_journal
+from anvil_tui.campaigns.store.recovery import runs_before
 from anvil_tui.engines.endpoint import EndpointError
 from anvil_tui.errors import AnvilError
 from anvil_tui.evidence.acceptance import judge_conditions

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from anvil_tui.campaigns.children import JsonLinesChild
+from anvil_tui.campaigns.running.children import JsonLinesChild
 from anvil_tui.errors import CannotRun
 from anvil_tui.records.gate import GateResult
 from anvil_tui.records.probe import (

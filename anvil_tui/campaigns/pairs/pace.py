@@ -9,7 +9,7 @@ from statistics import median
 
 import msgspec
 
-from anvil_tui.campaigns.folder import all_campaigns
+from anvil_tui.campaigns.store.folder import all_campaigns
 from anvil_tui.evidence.run_metrics import COMPLETED, request_timing, wall_time_ms
 from anvil_tui.lanes.folder import loads
 from anvil_tui.locations import Locations

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from anvil_tui.campaigns.gate import run_gate
-from anvil_tui.campaigns.interrupts import Interrupt
-from anvil_tui.campaigns.measuring import Kept, Measuring, Planned
-from anvil_tui.campaigns.prober import Came
+from anvil_tui.campaigns.running.interrupts import Interrupt
+from anvil_tui.campaigns.running.prober import Came
+from anvil_tui.campaigns.steps.gate import run_gate
+from anvil_tui.campaigns.steps.measuring import Kept, Measuring, Planned
 from anvil_tui.errors import CannotRun
 from anvil_tui.evidence.run_checks import judge_rung, rung_words
 from anvil_tui.probes.ladder import Bisection

@@ -8,11 +8,11 @@ import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from anvil_tui.campaigns import closeout
-from anvil_tui.campaigns.load import take_load, watch_load
-from anvil_tui.campaigns.measuring import Measuring
-from anvil_tui.campaigns.session import Session
-from anvil_tui.campaigns.vram import VramWatch
+from anvil_tui.campaigns.running.session import Session
+from anvil_tui.campaigns.running.vram import VramWatch
+from anvil_tui.campaigns.steps import closeout
+from anvil_tui.campaigns.steps.load import take_load, watch_load
+from anvil_tui.campaigns.steps.measuring import Measuring
 from anvil_tui.errors import CannotRun
 from anvil_tui.files import Lock
 from anvil_tui.lanes import locks

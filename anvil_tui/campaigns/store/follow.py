@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import msgspec
 
 from anvil_tui import clock
-from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.view import CampaignReader, CampaignView
+from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.view import CampaignReader, CampaignView
 from anvil_tui.records.events import Envelope, Event
 from anvil_tui.records.live import Live
 

@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from anvil_tui import clock
 from anvil_tui.campaigns import control
-from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.interrupts import Interrupt, Interrupts
-from anvil_tui.campaigns.journal import Journal
+from anvil_tui.campaigns.running.interrupts import Interrupt, Interrupts
+from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.journal import Journal
 from anvil_tui.files import write_atomic, write_new
 from anvil_tui.locations import Locations
 from anvil_tui.records.acceptance import ConditionState

@@ -8,7 +8,7 @@ from statistics import median
 
 import msgspec
 
-from anvil_tui.campaigns.watched import changed
+from anvil_tui.campaigns.pairs.watched import changed
 from anvil_tui.records.acceptance import AcceptanceFacts, ArmFacts, ArmRole, Known
 from anvil_tui.records.artifact import RunArtifact
 from anvil_tui.records.events import (

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from anvil_tui.campaigns.ladder import rungs_of
-from anvil_tui.campaigns.order import letter
-from anvil_tui.campaigns.pace import Pace
-from anvil_tui.campaigns.planned_campaign import PlannedCampaign
+from anvil_tui.campaigns.pairs.order import letter
+from anvil_tui.campaigns.pairs.pace import Pace
+from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign
+from anvil_tui.campaigns.steps.ladder import rungs_of
 from anvil_tui.evidence.acceptance import condition_text
 from anvil_tui.evidence.arms.differences import Difference
 from anvil_tui.lanes.difference import covers

@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 
 from anvil_tui import clock
-from anvil_tui.campaigns.children import JsonLinesChild
-from anvil_tui.campaigns.interrupts import Interrupt
-from anvil_tui.campaigns.session import Session
-from anvil_tui.campaigns.vram import VramWatch
+from anvil_tui.campaigns.running.children import JsonLinesChild
+from anvil_tui.campaigns.running.interrupts import Interrupt
+from anvil_tui.campaigns.running.session import Session
+from anvil_tui.campaigns.running.vram import VramWatch
 from anvil_tui.engines.endpoint import EndpointClient
 from anvil_tui.errors import CannotRun, CheckFailed
 from anvil_tui.lanes import launch, locks, readiness, stop

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from anvil_tui.campaigns.folder import CampaignFolder
-from anvil_tui.campaigns.journal import Journal
+from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.journal import Journal
 from anvil_tui.records.events import Event, Recovered, RunFinished, RunInterrupted, RunStarted
 
 

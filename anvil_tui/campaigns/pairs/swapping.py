@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from anvil_tui.campaigns.session import Session
-from anvil_tui.campaigns.vram import VramWatch
+from anvil_tui.campaigns.running.session import Session
+from anvil_tui.campaigns.running.vram import VramWatch
 from anvil_tui.errors import CheckFailed
 from anvil_tui.lanes import stop
 from anvil_tui.lanes.folder import LaneFolder

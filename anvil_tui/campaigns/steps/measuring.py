@@ -11,12 +11,12 @@ from typing import Literal
 from msgspec.structs import replace
 
 from anvil_tui import clock
-from anvil_tui.campaigns.interrupts import Interrupt
-from anvil_tui.campaigns.load import Load, lane_gone
-from anvil_tui.campaigns.prefill_watch import PrefillWatch
-from anvil_tui.campaigns.prober import Ask, Came, ProbeDied, Prober
-from anvil_tui.campaigns.session import Session
-from anvil_tui.campaigns.vram import VramWatch
+from anvil_tui.campaigns.running.interrupts import Interrupt
+from anvil_tui.campaigns.running.prefill_watch import PrefillWatch
+from anvil_tui.campaigns.running.prober import Ask, Came, ProbeDied, Prober
+from anvil_tui.campaigns.running.session import Session
+from anvil_tui.campaigns.running.vram import VramWatch
+from anvil_tui.campaigns.steps.load import Load, lane_gone
 from anvil_tui.engines import metrics
 from anvil_tui.engines.endpoint import EndpointError
 from anvil_tui.errors import CannotRun

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from anvil_tui import clock
-from anvil_tui.campaigns.facts import counted_loads
-from anvil_tui.campaigns.journal import read_journal
-from anvil_tui.campaigns.session import Session
-from anvil_tui.campaigns.watched import changed
+from anvil_tui.campaigns.pairs.facts import counted_loads
+from anvil_tui.campaigns.pairs.watched import changed
+from anvil_tui.campaigns.running.session import Session
+from anvil_tui.campaigns.store.journal import read_journal
 from anvil_tui.errors import AnvilError
 from anvil_tui.evidence.arms.inputs import read_campaign_arms
 from anvil_tui.evidence.declared_invariants import check_named

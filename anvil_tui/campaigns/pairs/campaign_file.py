@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from anvil_tui.campaigns.campaign_faults import campaign_faults, undeclared_fault
-from anvil_tui.campaigns.planned_campaign import PlannedCampaign, arms_of
+from anvil_tui.campaigns.pairs.campaign_faults import campaign_faults, undeclared_fault
+from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign, arms_of
 from anvil_tui.errors import BadInput, Fault, nearest
 from anvil_tui.lanes.difference import covers, lane_difference
 from anvil_tui.lanes.profile import Lane, find_lane

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 
-from anvil_tui.campaigns.load import Load
-from anvil_tui.campaigns.session import Session
+from anvil_tui.campaigns.running.session import Session
+from anvil_tui.campaigns.steps.load import Load
 from anvil_tui.files import sync_dir, write_all
 from anvil_tui.records.events import LogCopied
 from anvil_tui.text import redact

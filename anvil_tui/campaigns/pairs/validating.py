@@ -9,7 +9,7 @@ import re
 import signal
 from pathlib import Path
 
-from anvil_tui.campaigns.session import Session
+from anvil_tui.campaigns.running.session import Session
 from anvil_tui.lanes import recipe
 from anvil_tui.records.campaign_file import Validation
 from anvil_tui.records.events import Validated

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anvil_tui import exit_codes
-from anvil_tui.campaigns.capacity import run_capacity
-from anvil_tui.campaigns.gate import run_gate
-from anvil_tui.campaigns.ladder import Ladder
-from anvil_tui.campaigns.load import Load
-from anvil_tui.campaigns.measuring import Measuring
-from anvil_tui.campaigns.recovery import runs_before
-from anvil_tui.campaigns.session import Session
-from anvil_tui.campaigns.visit import visit
-from anvil_tui.campaigns.vram import VramWatch
+from anvil_tui.campaigns.running.session import Session
+from anvil_tui.campaigns.running.vram import VramWatch
+from anvil_tui.campaigns.steps.capacity import run_capacity
+from anvil_tui.campaigns.steps.gate import run_gate
+from anvil_tui.campaigns.steps.ladder import Ladder
+from anvil_tui.campaigns.steps.load import Load
+from anvil_tui.campaigns.steps.measuring import Measuring
+from anvil_tui.campaigns.steps.visit import visit
+from anvil_tui.campaigns.store.recovery import runs_before
 from anvil_tui.errors import CannotRun
 from anvil_tui.lanes.profile import find_lane
 from anvil_tui.records.events import Ending, Event

@@ -1,0 +1,1 @@
+"""What is done on one load: brought up, visited, measured, closed."""
