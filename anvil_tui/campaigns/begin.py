@@ -9,13 +9,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from anvil_tui import __version__, clock
 from anvil_tui.campaigns import control
-from anvil_tui.campaigns.pairs.campaign_file import campaign_paths
-from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign
 from anvil_tui.campaigns.store.folder import CampaignFolder
 from anvil_tui.campaigns.store.journal import take_lock
 from anvil_tui.errors import CannotRun
@@ -23,6 +22,9 @@ from anvil_tui.files import write_new
 from anvil_tui.lanes.profile import Lane
 from anvil_tui.locations import Locations
 from anvil_tui.records.plan import CampaignKind, CampaignPlan, CapacityPlan, GatePlan, LadderPlan
+
+if TYPE_CHECKING:
+    from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign
 
 
 @dataclass(frozen=True)
@@ -133,5 +135,10 @@ def start_runner(folder: CampaignFolder, locations: Locations, *, base: Path | N
 def _base_of(folder: CampaignFolder, locations: Locations) -> Path | None:
     """The folder of the campaign file that a paired campaign came from, where it still lies under its name."""
     name = folder.plan().campaign_name
+    if name is None:
+        return None
+    # Only a paired campaign has a file: the console, which begins others too, opens without all that reads one.
+    from anvil_tui.campaigns.pairs.campaign_file import campaign_paths
+
     paths = campaign_paths(locations)
     return paths[name][0].parent if name in paths else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -25,6 +26,8 @@ from anvil_tui.locations import Locations
 from anvil_tui.records.bundle import SigningKey, Verification
 from anvil_tui.records.events import Ask
 from anvil_tui.records.plan import LadderPlan
+
+_WRITER_SECONDS = 60.0
 
 
 class Acts:
@@ -149,12 +152,20 @@ def signing(folder: CampaignFolder) -> Callable[[Locations], Signing]:
     return work
 
 
+def await_writer(folder: CampaignFolder) -> None:
+    """Wait for a writer of the journal, no longer than a minute: a runner that told its end still draws its report."""
+    deadline = time.monotonic() + _WRITER_SECONDS
+    while folder.running() and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
 def seal_and_sign(folder: CampaignFolder, principal: str, passphrase: bytes | None) -> Callable[[Locations], str]:
     """Seal where that is still to be done, and sign; a key is created where there is none. The sentence about it."""
 
     def work(locations: Locations) -> str:
         from anvil_tui.campaigns import sealing
 
+        await_writer(folder)
         try:
             key = sealing.choose_key(locations)
         except CannotRun:

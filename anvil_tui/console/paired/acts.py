@@ -1,30 +1,33 @@
-"""What the operator asks for around paired campaigns, done in threads: read files, begin, decide, report."""
+"""What the operator asks for around paired campaigns, done in threads: read files, begin, decide, report.
+
+What only they need is imported in their threads, as by the other acts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from anvil_tui.campaigns import deciding, preflight, reporting
-from anvil_tui.campaigns.begin import begin_paired
-from anvil_tui.campaigns.pairs.campaign_file import all_campaign_files, check_declared
-from anvil_tui.campaigns.pairs.pace import Pace, lane_pace
-from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign
+from anvil_tui.campaigns import deciding
 from anvil_tui.campaigns.store.folder import CampaignFolder
 from anvil_tui.campaigns.store.journal import read_journal
+from anvil_tui.console.acts import await_writer
 from anvil_tui.console.paired.acceptance import ACCEPTANCE
 from anvil_tui.console.paired.decision_view import starting_text
 from anvil_tui.errors import BadInput, CannotRun
-from anvil_tui.evidence.documents import change, paired
 from anvil_tui.locations import Locations
 from anvil_tui.records.campaign_file import NamedDifference
 from anvil_tui.records.events import Decided, DocumentWritten
 
-CampaignFiles = Mapping[str, PlannedCampaign | BadInput]
+if TYPE_CHECKING:
+    from anvil_tui.campaigns.pairs.pace import Pace
+    from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign
+
+    CampaignFiles = Mapping[str, PlannedCampaign | BadInput]
 
 
 @dataclass(frozen=True)
@@ -45,19 +48,30 @@ class Draft:
 
 def read_files(locations: Locations) -> CampaignFiles:
     """Every campaign file by name, or why it is not valid here."""
+    from anvil_tui.campaigns.pairs.campaign_file import all_campaign_files
+
     return all_campaign_files(locations)
 
 
 def prospect(campaign: PlannedCampaign) -> Callable[[Locations], Prospect]:
     """Look at the past of a campaign's lanes."""
-    lanes = {lane.name for lane in campaign.lanes.values()}
-    return lambda locations: Prospect(campaign, {lane: lane_pace(lane, locations) for lane in lanes})
+
+    def work(locations: Locations) -> Prospect:
+        from anvil_tui.campaigns.pairs.pace import lane_pace
+
+        return Prospect(campaign, {lane.name: lane_pace(lane.name, locations) for lane in campaign.lanes.values()})
+
+    return work
 
 
 def begin(campaign: PlannedCampaign, named: tuple[NamedDifference, ...]) -> Callable[[Locations], str]:
     """Check a campaign as it was shown and start it; the campaign's id."""
 
     def work(locations: Locations) -> str:
+        from anvil_tui.campaigns import preflight
+        from anvil_tui.campaigns.begin import begin_paired
+        from anvil_tui.campaigns.pairs.campaign_file import check_declared
+
         check_declared(campaign, named)
         preflight.check_paired(campaign, locations)
         return begin_paired(locations, campaign, {one.field: one.why for one in named}).folder.id
@@ -69,6 +83,8 @@ def draft_decision(folder: CampaignFolder) -> Callable[[Locations], Draft]:
     """The newest decision text of a campaign, else one that its documents propose."""
 
     def work(_: Locations) -> Draft:
+        from anvil_tui.evidence.documents import change, paired
+
         if folder.closed:
             raise CannotRun(f"{folder.id} is sealed; a decision belongs in it before that")
         events = [event for _, event in read_journal(folder.journal) if event is not None]
@@ -100,6 +116,7 @@ def decide(folder: CampaignFolder, text: str) -> Callable[[Locations], str]:
     """Put a decision text into a campaign; the sentence about it."""
 
     def work(_: Locations) -> str:
+        await_writer(folder)
         name = deciding.decide(folder, text.encode("utf-8"), "the decision text")
         return f"the decision stands in {name}; b seals the campaign with it"
 
@@ -113,6 +130,9 @@ def report(folder: CampaignFolder) -> Callable[[Locations], Path]:
     """
 
     def work(_: Locations) -> Path:
+        from anvil_tui.campaigns import reporting
+
+        await_writer(folder)
         events = [event for _, event in read_journal(folder.journal) if event is not None]
         reports = [one.path for one in events if isinstance(one, DocumentWritten) and one.schema == reporting.HTML]
         if reports and (folder.closed or not reporting.stale(folder)):

@@ -5,12 +5,9 @@ from __future__ import annotations
 from textual.content import Content
 from textual.screen import ModalScreen
 
-from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign
 from anvil_tui.console.messages import ActDone, Done
-from anvil_tui.console.paired import acts, outlook_view
+from anvil_tui.console.paired import acts
 from anvil_tui.console.paired.compare import CompareScreen
-from anvil_tui.console.paired.decision import DecisionScreen
-from anvil_tui.console.paired.form import PairedScreen
 from anvil_tui.console.paired.source import CompareSource
 from anvil_tui.console.screens.operator import OperatorScreen
 from anvil_tui.console.screens.picker import PickerScreen
@@ -36,6 +33,8 @@ class PairedOperatorScreen(OperatorScreen):
         if done.error is not None:
             self.note(done.error, "bad")
             return
+        from anvil_tui.console.paired import outlook_view
+
         files: acts.CampaignFiles = done.value
         if not files:
             self.note(f"no campaign file in {self.console_app.locations.profiles / 'campaigns'}", "warn")
@@ -62,8 +61,10 @@ class PairedOperatorScreen(OperatorScreen):
         if done.error is not None:
             self.note(done.error, "bad")
             return
+        from anvil_tui.console.paired.form import PairedScreen
+
         found: acts.Prospect = done.value
-        campaign: PlannedCampaign = found.campaign
+        campaign = found.campaign
 
         def begin(named: tuple[NamedDifference, ...], then: Done) -> None:
             self.console_app.acts.start("begin the paired campaign", acts.begin(campaign, named), then)
@@ -108,6 +109,8 @@ class PairedOperatorScreen(OperatorScreen):
             if done.error is not None:
                 self.note(done.error, "bad")
                 return
+            from anvil_tui.console.paired.decision import DecisionScreen
+
             self.app.push_screen(DecisionScreen(done.value, row.folder.id, save), self._signed)
 
         self.console_app.acts.start("look at the decision", acts.draft_decision(row.folder), edit)

@@ -8,9 +8,7 @@ from anvil_tui.campaigns.store.follow import read_live
 from anvil_tui.campaigns.store.view import CampaignReader, CampaignView
 from anvil_tui.console.paired.acceptance import ACCEPTANCE, read_acceptance
 from anvil_tui.console.paired.comparison import ArmName, CompareRead, Comparison, Conclusions
-from anvil_tui.console.paired.concluding import conclude
 from anvil_tui.console.sources.source import Post, Source
-from anvil_tui.evidence.documents import change, paired
 from anvil_tui.records.acceptance import ArmRole, ConditionState
 from anvil_tui.records.campaign_file import CampaignArm, CampaignFile
 from anvil_tui.records.events import Decided, DocumentWritten, Event, RunnerStarted
@@ -78,6 +76,10 @@ class CompareSource(Source):
 
     def _conclude(self, view: CampaignView, file: CampaignFile, *, running: bool) -> None:
         """Read the artifacts where there are others than the last time."""
+        # Only this thread needs them: they are no part of what the first screen waits for.
+        from anvil_tui.console.paired.concluding import conclude
+        from anvil_tui.evidence.documents import change, paired
+
         document = self._documents.get(change.SCHEMA) or self._documents.get(paired.SCHEMA)
         settled = tuple(run.path for run in view.runs if run.path is not None)
         there = (settled, tuple((load.report, load.state == "put aside") for load in view.loads), document)

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from textual.content import Content
 
+from anvil_tui import clock
 from anvil_tui.campaigns.store.view import LoadView, RunView
 from anvil_tui.console.messages import SourceFailed
-from anvil_tui.console.paired import compare_view, loads_view
+from anvil_tui.console.paired import compare_view, concluding, loads_view
 from anvil_tui.console.paired.compare import CompareScreen
 from anvil_tui.console.paired.comparison import CompareRead, Comparison, Metric
 from anvil_tui.console.paired.source import LEAST_SECONDS, CompareSource
@@ -159,12 +160,10 @@ def test_a_folder_that_is_no_paired_campaign_is_told(where: Locations) -> None:
 
 def test_artifacts_are_read_again_only_when_there_are_others(where: Locations, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[int] = []
-    from anvil_tui.console.paired import source as module
-
-    real = module.conclude
-    monkeypatch.setattr(module, "conclude", lambda *told: (reads.append(1), real(*told))[1])
+    real = concluding.conclude
+    monkeypatch.setattr(concluding, "conclude", lambda *told: (reads.append(1), real(*told))[1])
     now = [1_000_000]
-    monkeypatch.setattr(module.clock, "mono_us", lambda: now[0])
+    monkeypatch.setattr(clock, "mono_us", lambda: now[0])
     with pairs.pair(where) as told:
         posted: list[Any] = []
         source = CompareSource(told.folder, posted.append)

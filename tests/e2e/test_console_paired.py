@@ -1,0 +1,85 @@
+"""A paired campaign by keys alone in a real terminal: started, watched, compared, decided, sealed, verified."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from anvil_tui.records.events import Decided
+from tests.e2e.conftest import Bench
+from tests.e2e.test_console_tmux import Terminal
+
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed"),
+]
+
+
+@pytest.fixture
+def desk(bench: Bench) -> Iterator[Terminal]:
+    """A console over the shipped rehearsal pair, its lanes on ports of their own."""
+    for lane in ("rehearsal-batch8192", "rehearsal-batch4096"):
+        bench.rehearsal(lane, shipped=lane)
+    found = Terminal(bench)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def test_seed004_by_keys(bench: Bench, desk: Terminal) -> None:
+    desk.open()
+    desk.see("Nothing was started here yet")
+    desk.type("p")
+    desk.see(r"rehearsal-seed004 +ABA, 3 loads")
+    desk.type("Down", "Down", "Down")
+    desk.see("candidate: rehearsal-batch4096")
+    desk.type("Enter")
+    form = desk.see(r"Loads in order  A B A'")
+    assert "controlled    recipe.max_num_batched_tokens  8192 → 4096" in form and "11 runs, 42 requests" in form
+    assert not (bench.state / "campaigns").exists(), "nothing runs before Start"
+    desk.type("Enter")
+    desk.see(r"RUN paired 1/3")
+    desk.see(r"A  block 1  rehearsal-batch8192  came up in", 60)
+    folder = bench.last
+    desk.type("C")
+    desk.see(r"Acceptance  \d of 6 met", 30)
+    desk.see(r"B +1 +[0-9.]+ s +553,243 +15\.99 .*▸", 90)
+    desk.see(r"met +candidate: healthy start", 30)
+    desk.see(r"open +candidate: an actual prompt above 119,000 tokens", 5)
+    desk.see(r"met +candidate: the functional gate passes  1 gate", 60)
+    desk.resize(80, 24)
+    desk.see(r"A' +1 .*▸", 90)
+    desk.type("2")
+    desk.see(r"119,500 tokens +A 8192 +B 4096")
+    desk.type("1")
+    desk.resize(120, 40)
+    desk.see(r"Acceptance  6 of 6 met", 90)
+    done = desk.see(r"complete +\d\d:\d\d:\d\d", 30)
+    assert "documents/comparison.json" in desk.see(r"Result  documents") and "REHEARSAL" in done
+    desk.type("3")
+    desk.see(r"Not proven  6")
+    desk.type("d")
+    desk.see(r"Changed: max_num_batched_tokens 8192 → 4096")
+    desk.type("Enter", "We keep 4096.")
+    desk.type("C-s")
+    desk.see(r"the decision stands in decision\.txt")
+    desk.type("b")
+    desk.see("You have no signing key yet")
+    desk.type("open sesame", "Enter")
+    desk.see(r"▸ Once more")
+    desk.type("open sesame", "Enter")
+    desk.see(r"sealed +\d\d:\d\d:\d\d", 60)
+    desk.type("v")
+    desk.see("VALID: intact and signed by a trusted key")
+    desk.type("Escape")
+    desk.type("Escape")
+    desk.see("paired sealed, signed")
+    assert bench.json("verify", str(folder.path))["verification"]["exit_code"] == 0
+    assert any(isinstance(event, Decided) for event in bench.events(folder))
+    assert "We keep 4096." in (folder.path / "decision.txt").read_text()
+    assert "We keep 4096." in sorted(folder.path.glob("report*.html"))[0].read_text()
+    desk.type("q")
+    desk.restored(0)
