@@ -18,7 +18,7 @@ from tests.e2e.conftest import free_port, until
 from tests.unit.probes.test_child import Child
 from tests.vllm_engine import vllm_engine
 
-pytestmark = pytest.mark.vllm
+pytestmark = [pytest.mark.vllm, pytest.mark.soak]
 
 
 @dataclass

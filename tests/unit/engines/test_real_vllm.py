@@ -45,11 +45,11 @@ def serving(log: Path, arguments: list[str], variables: dict[str, str]) -> Itera
 @pytest.mark.parametrize(
     ("arguments", "variables"),
     [
-        ([], {}),
+        pytest.param([], {}, marks=pytest.mark.soak),
         (["--logging-config.formatter", "json"], {}),
-        ([], {"VLLM_LOGGING_COLOR": "1"}),
-        ([], {"VLLM_LOGGING_PREFIX": "[lane-a] "}),
-        ([], {"VLLM_LOGGING_LEVEL": "DEBUG"}),
+        pytest.param([], {"VLLM_LOGGING_COLOR": "1"}, marks=pytest.mark.soak),
+        pytest.param([], {"VLLM_LOGGING_PREFIX": "[lane-a] "}, marks=pytest.mark.soak),
+        pytest.param([], {"VLLM_LOGGING_LEVEL": "DEBUG"}, marks=pytest.mark.soak),
     ],
     ids=["plain", "json", "colour", "prefix", "debug"],
 )
