@@ -13,6 +13,8 @@ from anvil_tui.records.live import LiveRun
 
 _COLUMNS = (("target", 8), ("actual", 9), ("TTFT ms", 9), ("prefill/s", 10), ("decode/s", 9))
 _RESERVE = 14
+FARTHEST_SCALE = 4
+"""How far, in tokens, one measured rung may be scaled to tell the time of another."""
 STILL_SECONDS = 5.0
 """An engine whose KV usage stands still for longer than this while it prefills may hang."""
 _STATES: dict[str, tuple[str, Level]] = {
@@ -137,7 +139,8 @@ def to_go(shown: Shown, past: Sequence[Rung], now_us: int) -> Content:
 
 def estimate_seconds(target_tokens: int | None, measured: Sequence[Rung]) -> float | None:
     """Expected time of a rung from rungs before, by the line through the two nearest targets, or by proportion where
-    only one target was measured; null where none was."""
+    only one target was measured; null where none was, and where the only one is too far to scale (what a rung costs
+    whatever its length, its answer above all, would be scaled with it)."""
     if target_tokens is None or not measured:
         return None
     by_target: dict[int, list[float]] = {}
@@ -148,7 +151,8 @@ def estimate_seconds(target_tokens: int | None, measured: Sequence[Rung]) -> flo
     if target_tokens in means:
         return means[target_tokens]
     if len(points) == 1:
-        return means[points[0]] * target_tokens / points[0]
+        scale = target_tokens / points[0]
+        return means[points[0]] * scale if 1 / FARTHEST_SCALE <= scale <= FARTHEST_SCALE else None
     low, high = sorted(points)
     slope = (means[high] - means[low]) / (high - low)
     return max(0.0, means[low] + slope * (target_tokens - low)) or None

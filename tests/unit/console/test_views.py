@@ -163,6 +163,8 @@ def test_a_dip_within_a_column_decides_it_and_a_gap_stays_empty() -> None:
         (1000, [], None),
         (None, [Rung(1000, 1.0)], None),
         (2000, [Rung(1000, 1.0)], 2.0),
+        (4001, [Rung(1000, 1.0)], None),
+        (249, [Rung(1000, 1.0)], None),
         (1000, [Rung(1000, 1.0), Rung(1000, 3.0)], 2.0),
         (3000, [Rung(1000, 2.0), Rung(2000, 3.0)], 4.0),
         (3000, [Rung(1000, 2.0), Rung(2000, 3.0), Rung(4000, 9.0)], 6.0),
