@@ -42,8 +42,9 @@ class DecisionScreen(ModalScreen[str | None]):
     """Its result is the sentence about the saved decision, None where the operator left."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "save", show=False, priority=True),
-        Binding("escape", "close", show=False, priority=True),
+        # No priority: they wait for their turn behind what was typed before them.
+        Binding("ctrl+s", "save", show=False),
+        Binding("escape", "close", show=False),
     ]
 
     def __init__(self, draft: Draft, campaign: str, save: Save) -> None:

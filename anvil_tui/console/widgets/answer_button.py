@@ -16,6 +16,8 @@ class AnswerButton(Button):
     def __init__(self, words: str | Content, *, id: str, variant: Variant = "default") -> None:
         self._words = Content(words) if isinstance(words, str) else words
         super().__init__(Content.assemble("  ", self._words), id=id, variant=variant)
+        # While its effect lasts, a button takes no second press: what is refused can be tried again at once.
+        self.active_effect_duration = 0
 
     def on_focus(self) -> None:
         self.label = Content.assemble("▸ ", self._words)
