@@ -39,6 +39,9 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _JOIN_SECONDS = 2.0
 _TWICE_SECONDS = 2.0
 _WARM_UP_SECONDS = 1.0
+_CLIPBOARD_BYTES = 64 << 10
+"""Terminals differ in how much of one OSC 52 they take; more than this none is trusted with."""
+_THEMES = ("textual-dark", "textual-light", "nord", "gruvbox", "solarized-dark", "solarized-light")
 
 
 class ConsoleApp(App[None]):
@@ -151,8 +154,7 @@ class ConsoleApp(App[None]):
         """ctrl+c: copy what is selected, else stop the run, else quit when pressed twice."""
         selected = self.screen.get_selected_text()
         if selected:
-            self.copy_to_clipboard(selected)
-            self._live.note(f"sent to the terminal's clipboard ({len(selected)} characters)")
+            self._live.note(self.send_to_clipboard(selected))
             self.screen.clear_selection()
             return
         if self.screen is self._live and self._live.desk.running is not None:
@@ -164,6 +166,20 @@ class ConsoleApp(App[None]):
             return
         self._interrupted_at = now
         self._live.note("ctrl+c again quits")
+
+    def send_to_clipboard(self, text: str) -> str:
+        """Send a text to the terminal's clipboard (OSC 52) and say so: whether it took it, a terminal does not tell."""
+        size = len(text.encode("utf-8", "replace"))
+        if size > _CLIPBOARD_BYTES:
+            return f"not copied: {size:,} bytes, and a terminal's clipboard takes {_CLIPBOARD_BYTES:,} at most"
+        self.copy_to_clipboard(text)
+        return f"sent to the terminal's clipboard ({len(text):,} characters)"
+
+    def next_theme(self) -> str:
+        """Go to the next theme; returns its name. The colours of every screen are the theme's."""
+        at = _THEMES.index(self.theme) if self.theme in _THEMES else -1
+        self.theme = _THEMES[(at + 1) % len(_THEMES)]
+        return self.theme
 
     def action_no_suspend(self) -> None:
         self._live.note("ctrl+z is off here: a stopped screen would hold its terminal; q quits and leaves a run alone")

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 
 @dataclass(frozen=True)
 class Key:
-    """One thing that the operator can do. `action` is a method of the live screen."""
+    """One thing that the operator can do. `action` is a method of the live screen, or the app's where it says so."""
 
     id: str
     keys: str
@@ -54,9 +54,23 @@ KEYS = (
     Key("pane.zoom", "z", "zoom", "pane: Zoom the focused pane; esc goes back"),
     Key("log.top", "g", "log_top", "log: Go to the top"),
     Key("log.end", "G", "log_end", "log: Go to the end and follow"),
-    Key("log.error", "e", "log_error", "log: Go to the error before"),
+    Key("log.error", "e", "log_error('before')", "log: Mark the error before"),
+    Key("log.error_after", "E", "log_error('after')", "log: Mark the error after"),
+    Key("log.hit", "n", "log_hit('after')", "log: Mark the next line that the filter matches"),
+    Key("log.hit_before", "N", "log_hit('before')", "log: Mark the one before that the filter matches"),
+    Key("log.copy", "y", "copy_line", "log: Copy the marked line (a click marks one), else the lowest seen"),
+    Key("log.copy_seen", "Y", "copy_seen", "log: Copy every line that is seen"),
     Key("app.screenshot", "s", "screenshot", "console: Save a screenshot (SVG) in the state folder"),
+    Key("app.theme", "T", "theme", "console: Next theme, until the console is left"),
     Key("app.redraw", "ctrl+l", "redraw", "console: Draw the screen again", shown="^l"),
+    Key(
+        "app.interrupt",
+        "ctrl+c",
+        "app.interrupt",
+        "console: Copy what is selected, else stop the run; without a run, twice quits",
+        shown="^c",
+        palette=False,
+    ),
     Key("app.palette", "colon", "palette", "console: Command palette", shown="^p :", palette=False),
     Key("app.escape", "escape", "escape", "console: Back; clear the filter", shown="esc", palette=False),
 )

@@ -10,14 +10,13 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.events import Resize
-from textual.widgets import Input
 
 from anvil_tui.console.keys import KEYS, bindings
 from anvil_tui.console.messages import DeskRead, GpusRead, LogRead, SourceFailed
 from anvil_tui.console.paired import loads_view
-from anvil_tui.console.paired.keys import PairedOperatorScreen
+from anvil_tui.console.screens.log_keys import LogScreen
 from anvil_tui.console.screens.text import TextScreen
-from anvil_tui.console.snapshot import Desk, GpuSnapshot, LogSnapshot
+from anvil_tui.console.snapshot import Desk, GpuSnapshot
 from anvil_tui.console.views import (
     keys_view,
     log_view,
@@ -46,7 +45,7 @@ _BUSY_FLUSHES, _CALM_FLUSHES = 5, 10
 _PANES = {"gpus": "#gpus", "rungs": "#rungs", "startup": "#startup", "log": "#log"}
 
 
-class LiveScreen(PairedOperatorScreen):
+class LiveScreen(LogScreen):
     """Takes what the threads read, paints it ten times a second at most, and turns keys into acts."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings()
@@ -54,7 +53,6 @@ class LiveScreen(PairedOperatorScreen):
     def __init__(self) -> None:
         super().__init__()
         self.gpus = GpuSnapshot()
-        self.log_read = LogSnapshot()
         self._faults: tuple[str, ...] = ()
         self._log_is_new = False
         self._flushes = 0
@@ -261,6 +259,9 @@ class LiveScreen(PairedOperatorScreen):
         self.refresh(repaint=True, layout=True)
         self.app.refresh(repaint=True)
 
+    def action_theme(self) -> None:
+        self.note(f"theme: {self.console_app.next_theme()}")
+
     def action_screenshot(self) -> None:
         self.console_app.save_picture()
 
@@ -306,45 +307,7 @@ class LiveScreen(PairedOperatorScreen):
         else:
             self._close_filter(clear=True)
 
-    # Keys: log.
-
-    def action_filter(self) -> None:
-        field = self.query_one("#filter", Input)
-        field.add_class("-open")
-        field.focus()
-
-    @on(Input.Changed, "#filter")
-    def filter_log(self, event: Input.Changed) -> None:
-        self.console_app.log_source.filter(event.value)
-
-    @on(Input.Submitted, "#filter")
-    def keep_filter(self) -> None:
-        self._close_filter(clear=False)
-
-    def _close_filter(self, *, clear: bool) -> None:
-        field = self.query_one("#filter", Input)
-        if clear:
-            field.value = ""
-        if not field.value:
-            field.remove_class("-open")
-        self.query_one("#log").focus()
-
-    def action_follow(self) -> None:
-        self.console_app.log_source.jump(None)
-        self.query_one(LogPane).go_end()
-        self.paint()
-
-    def action_log_end(self) -> None:
-        self.action_follow()
-
-    def action_log_top(self) -> None:
-        self.query_one(LogPane).go_top()
-        self.paint()
-
-    def action_log_error(self) -> None:
-        if not self.query_one(LogPane).go_error():
-            self.note("no error line in the lines that are kept")
-        self.paint()
+    # Keys: rows.
 
     @on(RowList.Chosen)
     def use_row(self, event: RowList.Chosen) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, Literal
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from textual.events import Click
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from anvil_tui.console.snapshot import LogSnapshot
+from anvil_tui.console.snapshot import LogLine, LogSnapshot
 from anvil_tui.console.sources.log_rows import level_of
 from anvil_tui.console.views import log_view
+
+Way = Literal["before", "after"]
 
 
 class LogPane(ScrollView, can_focus=True):
@@ -26,6 +30,8 @@ class LogPane(ScrollView, can_focus=True):
         self._widest = 0
         self.follow = True
         """Whether the end of the log is kept in sight."""
+        self._marked: int | None = None
+        """Offset of the line that was jumped to or clicked."""
 
     def show_log(self, log: LogSnapshot) -> None:
         """Show this snapshot: at its end when following, else with the same row on top as before."""
@@ -33,6 +39,8 @@ class LogPane(ScrollView, can_focus=True):
         top = old.lines[min(self.top, len(old.lines) - 1)].number if old.lines else 0
         if log.path != old.path or log.page != old.page or log.filter != old.filter:
             self._widest = 0
+            if log.path != old.path or log.page != old.page:
+                self._marked = log.page
             if log.page is None:
                 self.follow = True
         self._measure()
@@ -56,24 +64,59 @@ class LogPane(ScrollView, can_focus=True):
         """How many rows lie below what is seen."""
         return max(0, len(self._log.lines) - self.top - self.scrollable_content_region.height)
 
+    @property
+    def seen(self) -> tuple[LogLine, ...]:
+        """The lines that are in sight, top first."""
+        return self._log.lines[self.top : self.top + self.scrollable_content_region.height]
+
+    @property
+    def current(self) -> LogLine | None:
+        """The marked line where it is in sight, else the lowest in sight."""
+        seen = self.seen
+        return next((line for line in seen if line.offset == self._marked), seen[-1] if seen else None)
+
     def go_end(self) -> None:
         """Go to the end and stay there."""
         self.follow = True
+        self._marked = None
         self._show_row(self.virtual_size.height)
 
     def go_top(self) -> None:
         self.follow = False
         self._show_row(0)
 
-    def go_error(self) -> bool:
-        """Go to the error before the row on top, or to the last one; returns whether there is one."""
-        places = [place for place, line in enumerate(self._log.lines) if level_of(line.text) == "error"]
+    def go_match(self, wanted: Callable[[str], bool], way: Way) -> bool:
+        """Mark the next line that is wanted, seen from the marked one, and bring it into sight.
+
+        Without a mark in sight: from the edge of what is seen. Past the last one it begins again at the other end.
+        Returns whether there is one.
+        """
+        lines, top, height = self._log.lines, self.top, self.scrollable_content_region.height
+        places = [place for place, line in enumerate(lines) if wanted(line.text)]
         if not places:
             return False
-        before = [place for place in places if place < self.top] or places
+        marked = next((top + at for at, line in enumerate(self.seen) if line.offset == self._marked), None)
+        if way == "before":
+            edge = top + height if marked is None else marked
+            place = max((place for place in places if place < edge), default=places[-1])
+        else:
+            edge = top - 1 if marked is None else marked
+            place = min((place for place in places if place > edge), default=places[0])
+        self._marked = lines[place].offset
+        if not top <= place < top + height:
+            self._show_row(max(0, place - height // 3))
+        # Last: scrolling down to the end begins to follow.
         self.follow = False
-        self._show_row(before[-1])
+        self.refresh()
         return True
+
+    def on_click(self, event: Click) -> None:
+        """Mark the line that was clicked."""
+        at = event.get_content_offset(self)
+        if at is not None and at.y < len(self.seen):
+            self._marked = self.seen[at.y].offset
+            self.follow = False
+            self.refresh()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
@@ -111,7 +154,7 @@ class LogPane(ScrollView, can_focus=True):
         look = self.rich_style
         if row < len(lines):
             text = lines[row].text
-            name = "marked" if lines[row].offset == self._log.page else level_of(text)
+            name = "marked" if lines[row].offset == self._marked else level_of(text)
             look = self.get_component_rich_style(f"log-pane--{name}") if name else look
         else:
             text = log_view.empty_words(self._log) if not lines and y == 0 else ""

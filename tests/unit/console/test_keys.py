@@ -156,6 +156,93 @@ async def test_the_log_keeps_your_place_and_follows_again(tmp_path: Path) -> Non
         assert pane.follow
 
 
+LOUD = scenes.log(*(f"ERROR {number}" if number in (20, 100, 102) else f"line {number}" for number in range(200)))
+
+
+async def test_the_errors_are_gone_through_both_ways_and_round(tmp_path: Path) -> None:
+    async with still(tmp_path) as (app, pilot):
+        await show(app, pilot, scenes.ladder_desk(), None, LOUD)
+        pane = live_of(app).query_one(LogPane)
+        marked = []
+        for key in "eeeeEEE":
+            await pilot.press(key)
+            await settle(app, pilot)
+            assert not pane.follow and pane.current is not None
+            marked.append(pane.current.number)
+        assert marked == [102, 100, 20, 102, 20, 100, 102]
+        await pilot.press("g", "E")
+        assert pane.current is not None and pane.current.number == 20, "without a mark in sight: from what is seen"
+
+
+async def test_hits_of_a_filter_are_gone_through(tmp_path: Path) -> None:
+    async with still(tmp_path) as (app, pilot):
+        lines = tuple(line for line in MANY.lines if "line 1" in line.text)
+        await show(app, pilot, scenes.ladder_desk(), None, dataclasses.replace(MANY, lines=lines, filter="line 1"))
+        pane = live_of(app).query_one(LogPane)
+        marked = []
+        for key in "gnnNN":
+            await pilot.press(key)
+            await settle(app, pilot)
+            assert pane.current is not None
+            marked.append(pane.current.text)
+        assert marked[1:] == ["line 1", "line 10", "line 1", "line 199"]
+        # Around a jump every line is shown; hits are those that match.
+        page = dataclasses.replace(MANY, page=MANY.lines[20].offset, filter="line 3")
+        live_of(app).post_message(LogRead(page))
+        await settle(app, pilot)
+        await pilot.press("n")
+        assert pane.current is not None and pane.current.text == "line 30"
+        live_of(app).post_message(LogRead(dataclasses.replace(MANY, filter="(", fault="filter: missing )")))
+        await settle(app, pilot)
+        await pilot.press("n")
+        assert "filter: missing )" in text_of(app)
+
+
+async def test_lines_are_sent_to_the_clipboard_and_no_more_is_claimed(tmp_path: Path) -> None:
+    async with still(tmp_path) as (app, pilot):
+        await show(app, pilot, scenes.ladder_desk(), None, LOUD)
+        pane = live_of(app).query_one(LogPane)
+        await pilot.press("y")
+        assert app.clipboard == "line 199", "the newest, while nothing is marked"
+        await pilot.press("e", "y")
+        await settle(app, pilot)
+        assert app.clipboard == "ERROR 102"
+        assert "1 log line: sent to the terminal's clipboard (9 characters)" in text_of(app)
+        await pilot.click(LogPane, offset=(5, 2))
+        await pilot.press("y")
+        assert app.clipboard == LOUD.lines[pane.top + 2].text
+        await pilot.press("Y")
+        assert app.clipboard.split("\n") == [line.text for line in pane.seen]
+        app.copy_to_clipboard("before")
+        assert app.send_to_clipboard("x" * 70_000).startswith("not copied: 70,000 bytes")
+        assert app.clipboard == "before"
+
+
+async def test_ctrl_c_stops_a_run_and_else_quits_when_pressed_twice(tmp_path: Path) -> None:
+    async with still(tmp_path) as (app, pilot):
+        await show(app, pilot, scenes.ladder_desk())
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+        assert isinstance(app.screen, ConfirmScreen) and app.is_running
+        await pilot.press("escape")
+        await show(app, pilot, scenes.sealed_desk())
+        await pilot.press("ctrl+c", "ctrl+c")
+        await pilot.pause()
+        assert app.return_code == 0
+
+
+async def test_themes_go_round_and_every_one_paints(tmp_path: Path) -> None:
+    async with still(tmp_path) as (app, pilot):
+        await show(app, pilot, scenes.ladder_desk(), scenes.gpus(), scenes.log())
+        first, met = app.theme, [""]
+        while met[-1] != first:
+            await pilot.press("T")
+            await settle(app, pilot)
+            met.append(app.theme)
+            assert f"theme: {app.theme}" in text_of(app)
+        assert len(met) == len(set(met)) > 3
+
+
 async def test_enter_on_a_figure_jumps_to_its_line(tmp_path: Path) -> None:
     async with still(tmp_path) as (app, pilot):
         live = live_of(app)
@@ -286,6 +373,11 @@ async def test_sealing_asks_twice_for_a_new_passphrase_and_never_shows_it(tmp_pa
         ("r", "only an interrupted or stopped campaign can be resumed"),
         ("a", "no run, so no alarm to acknowledge"),
         ("e", "no error line in the lines that are kept"),
+        ("E", "no error line in the lines that are kept"),
+        ("n", "no filter is set: / sets one"),
+        ("y", "no log line to copy"),
+        ("Y", "no log line to copy"),
+        ("ctrl+c", "ctrl+c again quits"),
     ],
 )
 async def test_a_key_that_does_nothing_now_says_why(key: str, words: str, tmp_path: Path) -> None:
