@@ -108,7 +108,7 @@ def load_lines(comparison: Comparison, now_us: int, width: int) -> list[Content]
         used = 6 + len(cells) + 2 + 12
         shown.append(
             Content.assemble(
-                (pad(_load_letter(load), 6), "bold"), cells, "  ", runs, (fit(words, max(0, width - used)), style)
+                (pad(load_letter(load), 6), "bold"), cells, "  ", runs, (fit(words, max(0, width - used)), style)
             )
         )
     for planned in to_come(comparison.planned, comparison.view.loads):
@@ -131,7 +131,8 @@ def run_count(runs: Sequence[RunView]) -> str:
     return f"{passed}/{len(over)} passed" if over else ""
 
 
-def _load_letter(load: LoadView) -> str:
+def load_letter(load: LoadView) -> str:
+    """A, B, or A' for a replay."""
     return _letter(load.arm) + ("'" if load.replay else "")
 
 

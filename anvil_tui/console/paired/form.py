@@ -85,6 +85,7 @@ class PairedScreen(ModalScreen[str | None]):
 
     @on(Input.Changed)
     def tell_again(self) -> None:
+        self._say("")
         self._tell()
 
     @on(Input.Submitted)
@@ -96,12 +97,12 @@ class PairedScreen(ModalScreen[str | None]):
 
     @on(Button.Pressed, "#start")
     def start(self) -> None:
-        missing = [one.difference.field for one in self._open if one.difference.field not in self._named_fields()]
+        told = {one.field for one in self.named}
+        missing = [number for number, one in enumerate(self._open) if one.difference.field not in told]
         if missing:
-            self._say(
-                f"refused: nobody declared {', '.join(outside(one, 100) for one in missing)}; say why it may differ"
-            )
-            self.query_one(f"#why-{[one.difference.field for one in self._open].index(missing[0])}").focus()
+            fields = ", ".join(outside(self._open[number].difference.field, 100) for number in missing)
+            self._say(f"refused: nobody declared {fields}; say why it may differ")
+            self.query_one(f"#why-{missing[0]}").focus()
             return
         if self._starting:
             return
@@ -109,12 +110,11 @@ class PairedScreen(ModalScreen[str | None]):
         self._say("checking the lanes …", STYLES["info"])
         self._begin(self.named, self.started)
 
-    def _named_fields(self) -> set[str]:
-        return {one.field for one in self.named}
-
     @on(Button.Pressed, "#cancel")
     def action_close(self) -> None:
-        self.dismiss(None)
+        # What is being started cannot be left untold: the answer comes within a moment.
+        if not self._starting:
+            self.dismiss(None)
 
     def started(self, done: ActDone) -> None:
         """The campaign began, or it was refused: then the form stays with the reason."""
@@ -141,4 +141,3 @@ class PairedScreen(ModalScreen[str | None]):
         width = max(20, self.query_one("#outlook").size.width - 2)
         outlook = describe(self._prospect.campaign, self._prospect.paces, self.named)
         self.query_one("#outlook-lines", Static).update(Content("\n").join(outlook_lines(outlook, width)))
-        self._say("")

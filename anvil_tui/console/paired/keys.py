@@ -13,6 +13,7 @@ from anvil_tui.console.screens.operator import OperatorScreen
 from anvil_tui.console.screens.picker import PickerScreen
 from anvil_tui.console.screens.text import TextScreen
 from anvil_tui.console.snapshot import CampaignRow, Note
+from anvil_tui.console.sources.desk_source import Choice
 from anvil_tui.console.views.figures import outside
 from anvil_tui.errors import BadInput
 from anvil_tui.records.campaign_file import NamedDifference
@@ -74,9 +75,11 @@ class PairedOperatorScreen(OperatorScreen):
     def action_compare(self) -> None:
         """Show the arms of the shown campaign side by side."""
         row = self._shown_row
-        if row is None or row.plan is None or row.plan.kind != "paired":
+        if row is None or not row.paired:
             self.note("only a paired campaign has arms to compare: p starts one, c picks one of the history")
             return
+        # What its keys do is done with this campaign, whatever else begins meanwhile.
+        self.console_app.desk.choose(Choice(campaign=row.folder.id))
         opened = len(self.own_notes)
 
         def newest() -> Note | None:

@@ -6,7 +6,7 @@ from textual.content import Content
 
 from anvil_tui.campaigns.pairs import order
 from anvil_tui.campaigns.store.view import LoadView
-from anvil_tui.console.paired.compare_view import CONDITIONS, acceptance_words, run_count, to_come
+from anvil_tui.console.paired.compare_view import CONDITIONS, acceptance_words, load_letter, run_count, to_come
 from anvil_tui.console.snapshot import Shown
 from anvil_tui.console.views.figures import STYLES, Row, fit, outside, pad, span
 from anvil_tui.console.views.rungs_view import measured_rungs, run_row
@@ -26,8 +26,7 @@ def load_rows(shown: Shown, now_us: int, width: int) -> tuple[Row, ...]:
     for place, load in enumerate(view.loads):
         runs = [run for run in view.runs if run.load == place]
         words = "  ".join(filter(None, (_start(shown, load), run_count(runs), _state(shown, load))))
-        name = f"{'A' if load.arm == 'baseline' else 'B'}{chr(39) if load.replay else ''}"
-        head = f"{pad(name, 3)}block {load.block}  {outside(load.lane, 64)}"
+        head = f"{pad(load_letter(load), 3)}block {load.block}  {outside(load.lane, 64)}"
         content = Content.assemble((fit(head, width), "bold"), fit(f"  {words}", width - len(head)))
         rows.append(Row(f"load-{place}", content, choice=False))
         for number, run in enumerate(runs):

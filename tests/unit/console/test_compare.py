@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from textual.content import Content
 
@@ -130,6 +131,21 @@ def test_a_runner_that_goes_on_makes_earlier_documents_void(where: Locations) ->
         told.journal.append(events.RunnerStarted(tool_version="0", python="3", pid=1, boot_id="b", resumed=True))
         found = told.compared()
     assert found.conclusions.origin == "6 artifacts so far" and found.acceptance == ()
+
+
+def test_a_test_of_one_lane_has_figures_and_conditions_and_no_comparison(where: Locations) -> None:
+    alone = msgspec.structs.replace(pairs.PLANNED[1], number=0)
+    with pairs.pair(where) as told:
+        path = told.folder.path / "campaign.toml"
+        toml = path.read_text().replace('[arms.baseline]\nlane = "old-lane"\nname = "old"\n', "")
+        path.write_text(toml.replace('document = "change"', "").replace('order = "ABA"', ""))
+        told.load(alone, kv_tokens=553_243, gib=15.99)
+        found = told.compared()
+    assert found.baseline is None and not found.conclusions.refused
+    shown = text(compare_view.figures(found, 100))
+    assert "B new" in shown and "2,000 tokens" in shown and "B vs A" not in shown and "verdict" not in shown
+    assert "one arm alone" in text(compare_view.claims(found, 100))
+    assert compare_view.head(found, "12:00:00", 80).plain.startswith(" Compare  new ")
 
 
 def test_what_cannot_be_compared_is_said(where: Locations) -> None:
