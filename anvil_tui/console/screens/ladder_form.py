@@ -39,6 +39,7 @@ class LadderScreen(ModalScreen[str | None]):
         super().__init__()
         self._form, self._lane, self._past, self._begin = form, lane, past, begin
         self._review: Review = review(form, lane, past)
+        self._starting = False
 
     def compose(self) -> ComposeResult:
         efforts = [(effort, effort) for effort in get_args(Effort)]
@@ -86,27 +87,29 @@ class LadderScreen(ModalScreen[str | None]):
 
     @on(Button.Pressed, "#start")
     def start(self) -> None:
-        if self._review.plan is None:
+        if self._review.plan is None or self._starting:
             return
-        self.query_one("#start", Button).disabled = True
+        # Not disabled: the focus would go to Cancel, and a second enter with it.
+        self._starting = True
         self.query_one("#error", Static).update(Content("checking the lane …"))
         self._begin(self._review.plan, self._review.starts_lane, self.started)
 
     @on(Button.Pressed, "#cancel")
     def action_close(self) -> None:
-        self.dismiss(None)
+        # What is being started cannot be left untold: the answer comes within a moment.
+        if not self._starting:
+            self.dismiss(None)
 
     def started(self, done: ActDone) -> None:
         """The campaign began, or it was refused: then the form stays with the reason."""
         if not self.is_attached:
             return
+        self._starting = False
         if done.error is None:
             self.dismiss(done.value)
             return
         self.query_one("#error", Static).update(Content(outside(done.error, 1000)))
-        start = self.query_one("#start", Button)
-        start.disabled = False
-        start.focus()
+        self.query_one("#start").focus()
 
     def _tell(self) -> None:
         self.query_one("#review", Static).update(Content("\n").join([Content(""), *self._review.lines]))

@@ -37,6 +37,7 @@ class SealScreen(ModalScreen[str | None]):
         """`sign` seals and signs in a thread and calls back; `principal` names a key that is still to be created."""
         super().__init__()
         self._row, self._key, self._principal, self._decided, self._sign = row, key, principal, decided, sign
+        self._signing = False
 
     @property
     def _asks_passphrase(self) -> bool:
@@ -80,12 +81,15 @@ class SealScreen(ModalScreen[str | None]):
 
     @on(Button.Pressed, "#sign")
     def start(self) -> None:
+        if self._signing:
+            return
         typed = self._typed("passphrase")
         if self._key is None and typed != self._typed("again"):
             self._say("the two passphrases differ")
             return
         self._say("sealing and signing …")
-        self.query_one("#sign", Button).disabled = True
+        # Not disabled: the focus would go to Cancel, and a second enter with it.
+        self._signing = True
         self._sign(self._typed("principal"), typed.encode() or None, self.signed)
 
     @on(Button.Pressed, "#cancel")
@@ -96,13 +100,13 @@ class SealScreen(ModalScreen[str | None]):
         """It is signed, or something was refused: then the reason stands here and it can be tried again."""
         if not self.is_attached:
             return
+        self._signing = False
         for field in self.query("#passphrase, #again").results(Input):
             field.value = ""
         if done.error is None:
             self.dismiss(done.value)
             return
         self._say(outside(done.error, 1000))
-        self.query_one("#sign", Button).disabled = False
         (self.query("#passphrase") or self.query("#sign")).first().focus()
 
     def _typed(self, name: str) -> str:

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from anvil_tui.console.messages import ActDone, Done
+from anvil_tui.console.screens.ladder_form import LadderScreen
 from anvil_tui.console.screens.seal import SealScreen
 from anvil_tui.console.screens.text import TextScreen
 from anvil_tui.console.snapshot import Desk, GpuSnapshot, LogSnapshot
-from anvil_tui.console.views import bundle_view
+from anvil_tui.console.views import bundle_view, ladder_view
 from anvil_tui.records.bundle import Finding, Signer, Verification
 from tests.unit.console import scenes
 from tests.unit.console.snapshots import same
@@ -123,3 +125,43 @@ async def test_a_dialog(dialog: str, size: tuple[int, int], tmp_path: Path) -> N
         await open_it(app, pilot, key)
         assert app.screen is not live_of(app)
         same(f"dialog-{dialog}-{size[0]}x{size[1]}.txt", text_of(app))
+
+
+async def test_enter_while_a_ladder_begins_neither_leaves_the_form_nor_begins_twice(tmp_path: Path) -> None:
+    begun: list[Done] = []
+    left: list[str | None] = []
+    row = scenes.ladder_desk().lane
+    assert row is not None
+    form = ladder_view.first_form(row, ())
+    screen = LadderScreen(form, row, (), lambda _plan, _up, done: begun.append(done))
+    async with still(tmp_path) as (app, pilot):
+        app.push_screen(screen, left.append)
+        await pilot.pause()
+        await pilot.press("enter", "enter", "enter", "enter", "escape")
+        assert app.screen is screen
+        (done,) = begun
+        done(ActDone("begin the ladder", done, error="the lane is gone"))
+        await pilot.pause()
+        await pilot.press("enter")
+        assert len(begun) == 2
+        done(ActDone("begin the ladder", done, value="anvil-1"))
+        await pilot.pause()
+        assert left == ["anvil-1"]
+
+
+async def test_enter_while_a_campaign_is_signed_neither_leaves_the_form_nor_signs_twice(tmp_path: Path) -> None:
+    begun: list[Done] = []
+    row = scenes.campaign_row("complete", scenes.RUNS[:2])
+    screen = SealScreen(row, None, "op@lab", False, lambda _name, _word, done: begun.append(done))
+    async with still(tmp_path) as (app, pilot):
+        app.push_screen(screen)
+        await pilot.pause()
+        screen.query_one("#sign").focus()
+        await pilot.press("enter", "enter", "enter")
+        assert app.screen is screen
+        (done,) = begun
+        done(ActDone("sign", done, error="wrong passphrase"))
+        await pilot.pause()
+        screen.query_one("#sign").focus()
+        await pilot.press("enter")
+        assert len(begun) == 2
