@@ -38,7 +38,7 @@ CONDITIONS: dict[str, tuple[str, Level]] = {
     "not met": ("NOT MET", "bad"),
     "not yet known": ("open", "info"),
 }
-_LABEL, _VALUE, _CHANGE, _RANGE, _VERDICT = 18, 12, 10, 20, 36
+_LABEL, _VALUE, _CHANGE, _RANGE, _VERDICT = 18, 12, 10, 21, 36
 _INTERVALS = "interval: of the change over blocks, with its confidence; `runs`: run against run, between loads unknown"
 _TEXT = 2000
 """Characters of one sentence that are shown."""
@@ -294,8 +294,10 @@ def _metric_lines(comparison: Comparison, metric: Metric, width: int) -> Iterato
         for letter, one in (("A", metric.baseline), ("B", metric.candidate))
         if sum(map(len, one)) > 1
     ]  # fmt: skip
-    if values:
-        yield Content.styled(fit(f"  by load  {'   '.join(values)}", width), _MUTED)
+    together = "   ".join(values)
+    for one in [together] if len(together) <= width - 11 else values:
+        if one:
+            yield Content.styled(fit(f"  by load  {one}", width), _MUTED)
 
 
 def _metric_name(name: str) -> str:

@@ -74,9 +74,9 @@ def campaign_rows(campaigns: Sequence[CampaignRow], width: int) -> tuple[Row, ..
         content = Content.assemble(
             (pad(began, 18), "$foreground-muted"),
             (pad(words, 23), style),
-            pad(runs, 12),
-            (pad(outside(" vs ".join(row.lanes), 128), min(28, max(0, width - 53))), "bold"),
-            (fit(f"  {label}", max(0, width - 81)), "$text-warning"),
+            pad(runs, 14),
+            (pad(outside(" against ".join(reversed(row.lanes)), 140), min(34, max(0, width - 55))), "bold"),
+            (fit(f"  {label}", max(0, width - 89)), "$text-warning"),
         )
         rows.append(Row(row.folder.id, content))
     return tuple(rows)
