@@ -19,8 +19,7 @@ _LOOK_BACK = 8
 _BAR = re.compile(r"^(?P<head>.{0,120}?)\s*\d{1,3}%(?:\||\s+Completed\s*\|)")
 _PREFIX_ONLY = re.compile(r"^\([A-Za-z0-9_]+ pid=\d+\)\s*$")
 _PREFIX = re.compile(r"^\([A-Za-z0-9_]+ pid=\d+\)\s?")
-_WARNING = re.compile(r"\bWARN(?:ING)?\b")
-_ERROR = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|Traceback)\b|Error:")
+_LEVEL = re.compile(r"\b(?:DEBUG|INFO|(?P<warning>WARN(?:ING)?)|(?P<error>ERROR|CRITICAL|FATAL|Traceback))\b|Error:")
 
 
 class LogRows:
@@ -167,8 +166,10 @@ def matcher(pattern: str) -> Callable[[str], bool] | None:
 
 
 def level_of(text: str) -> str:
-    """`error`, `warning` or an empty text: how a row is coloured. Plain words are looked for first: they cost least."""
+    """`error`, `warning` or an empty text: how a row is coloured. The first level that a row names is its own; what
+    follows is its words. Plain words are looked for first: they cost least."""
     maybe = "ERROR" in text or "Error:" in text or "CRITICAL" in text or "FATAL" in text or "Traceback" in text
-    if maybe and _ERROR.search(text):
-        return "error"
-    return "warning" if "WARN" in text and _WARNING.search(text) else ""
+    found = _LEVEL.search(text) if maybe or "WARN" in text else None
+    if found is None:
+        return ""
+    return {"warning": "warning", "error": "error", None: "error" if found[0] == "Error:" else ""}[found.lastgroup]

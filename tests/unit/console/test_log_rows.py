@@ -148,6 +148,9 @@ def test_a_pattern_that_is_none_raises() -> None:
         ("ValueError: no", "error"),
         ("Traceback (most recent call last):", "error"),
         ("terror and warnings", ""),
+        ("WARNING 12-01 [system_utils.py:255] failed to increase: Error: too many, ERROR", "warning"),
+        ("INFO 12-01 [api.py:1] a client saw Error: no", ""),
+        ("ERROR 12-01 [api.py:1] WARNING", "error"),
     ],
 )
 def test_the_level_of_a_row(text: str, level: str) -> None:
