@@ -12,7 +12,7 @@ from tests.e2e.conftest import Bench
 from tests.e2e.test_console_tmux import Terminal
 
 pytestmark = [
-    pytest.mark.soak,
+    pytest.mark.slow,
     pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed"),
 ]
 
