@@ -30,16 +30,19 @@ _METRICS = (
 
 Artifacts = Sequence[tuple[str, RunArtifact]]
 """Runs with their paths in the campaign."""
+_OfArm = tuple[str | None, Event]
+"""An event with the arm whose turn it was."""
 
 
 def gather(folder: Path, events: Sequence[Event], artifacts: Artifacts, *, finished: bool) -> AcceptanceFacts:
     """The facts; `artifacts` come with their paths in the campaign. Blocks that were redone do not count."""
     redone = {load for event in events if isinstance(event, BlockInterrupted) for load in _loads_before(event, events)}
     counted = [(path, one) for path, one in artifacts if not one.interrupted and one.lane.load_id not in redone]
+    lasting = [(arm, event) for arm, event in _arm_of_each(events) if getattr(event, "load_id", None) not in redone]
     route, promotion = changed("route", events), changed("promotion", events)
     return AcceptanceFacts(
-        baseline=_arm("baseline", folder, events, counted),
-        candidate=_arm("candidate", folder, events, counted),
+        baseline=_arm("baseline", folder, lasting, counted),
+        candidate=_arm("candidate", folder, lasting, counted),
         route_changed=None if route is None else Known(value=route, evidence=("journal.jsonl",)),
         promotion_changed=None if promotion is None else Known(value=promotion, evidence=("journal.jsonl",)),
         finished=finished,
@@ -80,7 +83,7 @@ def _loads_before(interrupted: BlockInterrupted, events: Sequence[Event]) -> set
     return found
 
 
-def _arm(arm: ArmRole, folder: Path, events: Sequence[Event], counted: Artifacts) -> ArmFacts:
+def _arm(arm: ArmRole, folder: Path, events: Sequence[_OfArm], counted: Artifacts) -> ArmFacts:
     mine = [(path, one) for path, one in counted if one.arm == arm]
     scored = [(path, one) for path, one in mine if one.what == "capacity" and one.passed and one.metrics]
     gates = [(path, one) for path, one in mine if one.what == "gate"]
@@ -115,7 +118,7 @@ def _medians(scored: Artifacts) -> Iterable[tuple[str, Known[float]]]:
             yield name, Known(value=median(value for _, value in known), evidence=tuple(path for path, _ in known))
 
 
-def _arm_of_each(events: Sequence[Event]) -> Iterable[tuple[str | None, Event]]:
+def _arm_of_each(events: Sequence[Event]) -> Iterable[_OfArm]:
     """Each event with the arm whose turn it was."""
     arm: str | None = None
     for event in events:
@@ -124,9 +127,9 @@ def _arm_of_each(events: Sequence[Event]) -> Iterable[tuple[str | None, Event]]:
         yield arm, event
 
 
-def _starts(arm: str, events: Sequence[Event]) -> Iterable[Known[bool]]:
+def _starts(arm: str, events: Sequence[_OfArm]) -> Iterable[Known[bool]]:
     up: set[str] = set()
-    for whose, event in _arm_of_each(events):
+    for whose, event in events:
         if whose == arm and isinstance(event, LoadReady):
             up.add(event.load_id)
             yield Known(value=True, evidence=("journal.jsonl",))
@@ -134,8 +137,8 @@ def _starts(arm: str, events: Sequence[Event]) -> Iterable[Known[bool]]:
             yield Known(value=False, evidence=("journal.jsonl",))
 
 
-def _kv_tokens(arm: str, folder: Path, events: Sequence[Event]) -> Iterable[Known[int]]:
-    for whose, event in _arm_of_each(events):
+def _kv_tokens(arm: str, folder: Path, events: Sequence[_OfArm]) -> Iterable[Known[int]]:
+    for whose, event in events:
         if whose == arm and isinstance(event, StartupReported):
             report = msgspec.json.decode((folder / event.path).read_bytes(), type=StartupReport)
             if report.kv_tokens is not None:

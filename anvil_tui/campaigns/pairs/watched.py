@@ -25,15 +25,17 @@ async def hash_watched(
 
 
 def changed(means: str, events: Sequence[Event]) -> bool | None:
-    """Whether what is watched as `means` changed between before and after; null where nothing tells."""
-    hashes: dict[str, dict[str, str | None]] = {}
+    """Whether what is watched as `means` changed since it was first hashed; null where nothing tells. A runner that
+    goes on with a campaign hashes again: only an "after" that nothing follows says that nothing changed."""
+    seen: dict[str, list[WatchHashed]] = {}
     for event in events:
         if isinstance(event, WatchHashed) and event.means == means:
-            hashes.setdefault(event.target, {})[event.phase] = event.sha256
-    pairs = [(one.get("before"), one.get("after")) for one in hashes.values()]
-    if not pairs or any(before is None or after is None for before, after in pairs):
-        return None
-    return any(before != after for before, after in pairs)
+            seen.setdefault(event.target, []).append(event)
+    if any(len({one.sha256 for one in hashed if one.sha256 is not None}) > 1 for hashed in seen.values()):
+        return True
+    whole = all(hashed[-1].phase == "after" and len(hashed) > 1 for hashed in seen.values())
+    known = all(one.sha256 is not None for hashed in seen.values() for one in hashed)
+    return False if seen and whole and known else None
 
 
 async def _hash(one: Watched, phase: Literal["before", "after"], base: Path, site: dict[str, str]) -> WatchHashed:
