@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import tomllib
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.e2e.conftest import Bench, until
 pytestmark = pytest.mark.slow
 
 
-def artifact(bench: Bench, run: str) -> dict:  # type: ignore[type-arg]
+def artifact(bench: Bench, run: str) -> dict[str, Any]:
     return json.loads((bench.last.path / f"runs/{run}.json").read_bytes())
 
 

@@ -10,12 +10,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Button, Static, TextArea
 from textual.widgets.text_area import Edit, EditResult
 
-from anvil_tui.console.messages import ActDone, Done
+from anvil_tui.console.messages import Done
 from anvil_tui.console.paired.acts import Draft
+from anvil_tui.console.screens.act_form import ActForm
 from anvil_tui.console.views.figures import STYLES, outside
 from anvil_tui.console.widgets.answer_button import AnswerButton
 from anvil_tui.text import sanitise
@@ -38,7 +38,7 @@ class DecisionText(TextArea):
         return super().edit(edit)
 
 
-class DecisionScreen(ModalScreen[str | None]):
+class DecisionScreen(ActForm):
     """Its result is the sentence about the saved decision, None where the operator left."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -52,7 +52,6 @@ class DecisionScreen(ModalScreen[str | None]):
         super().__init__()
         self._draft, self._campaign, self._save = draft, campaign, save
         self._begun = plain(draft.text)
-        self._saving = False
         self._warned = False
 
     def compose(self) -> ComposeResult:
@@ -83,30 +82,17 @@ class DecisionScreen(ModalScreen[str | None]):
     @on(Button.Pressed, "#save")
     def action_save(self) -> None:
         """Save what stands there."""
-        if self._saving:
-            return
-        self._saving = True
-        self._say("saving …", STYLES["info"])
-        self._save(self.query_one(DecisionText).text, self.saved)
+        text = self.query_one(DecisionText).text
+        self.act("saving …", lambda done: self._save(text, done), STYLES["info"])
 
     @on(Button.Pressed, "#cancel")
     def action_close(self) -> None:
         """Leave; a text that was changed is thrown away on the second press only."""
         if self.query_one(DecisionText).text != self._begun and not self._warned:
             self._warned = True
-            self._say("not saved: once more throws the changes away, ctrl+s saves them", STYLES["warn"])
+            self.say("not saved: once more throws the changes away, ctrl+s saves them", STYLES["warn"])
             return
         self.dismiss(None)
 
-    def saved(self, done: ActDone) -> None:
-        """It is saved, or it was refused: then the text stays with the reason."""
-        if not self.is_attached:
-            return
-        self._saving = False
-        if done.error is None:
-            self.dismiss(done.value)
-            return
-        self._say(outside(done.error, 1000), STYLES["bad"])
-
-    def _say(self, words: str, style: str) -> None:
-        self.query_one("#error", Static).update(Content.styled(words, style))
+    def refused(self, reason: str) -> None:
+        self.say(reason, STYLES["bad"])

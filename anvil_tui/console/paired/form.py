@@ -10,13 +10,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from anvil_tui.campaigns.pairs.outlook import DifferenceOutlook, describe
-from anvil_tui.console.messages import ActDone, Done
+from anvil_tui.console.messages import Done
 from anvil_tui.console.paired.acts import Prospect
 from anvil_tui.console.paired.outlook_view import outlook_lines, why_label
+from anvil_tui.console.screens.act_form import ActForm
 from anvil_tui.console.views.figures import STYLES, outside
 from anvil_tui.console.widgets.answer_button import AnswerButton
 from anvil_tui.console.widgets.field import Field
@@ -28,7 +28,7 @@ _AROUND = 8
 """Lines of the dialog around the outlook: frame, padding, an error, buttons."""
 
 
-class PairedScreen(ModalScreen[str | None]):
+class PairedScreen(ActForm):
     """Its result is the id of the campaign that was begun, None where the operator left."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -47,7 +47,6 @@ class PairedScreen(ModalScreen[str | None]):
         self._open: tuple[DifferenceOutlook, ...] = tuple(
             one for one in shown.differences if one.standing == "undeclared"
         )
-        self._starting = False
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -list -outlook") as dialog:
@@ -85,7 +84,7 @@ class PairedScreen(ModalScreen[str | None]):
 
     @on(Input.Changed)
     def tell_again(self) -> None:
-        self._say("")
+        self.say("")
         self._tell()
 
     @on(Input.Submitted)
@@ -101,38 +100,24 @@ class PairedScreen(ModalScreen[str | None]):
         missing = [number for number, one in enumerate(self._open) if one.difference.field not in told]
         if missing:
             fields = ", ".join(outside(self._open[number].difference.field, 100) for number in missing)
-            self._say(f"refused: nobody declared {fields}; say why it may differ")
+            self.say(f"refused: nobody declared {fields}; say why it may differ")
             self.query_one(f"#why-{missing[0]}").focus()
             return
-        if self._starting:
-            return
-        self._starting = True
-        self._say("checking the lanes …", STYLES["info"])
-        self._begin(self.named, self.started)
+        self.act("checking the lanes …", lambda done: self._begin(self.named, done), STYLES["info"])
 
     @on(Button.Pressed, "#cancel")
     def action_close(self) -> None:
         # What is being started cannot be left untold: the answer comes within a moment.
-        if not self._starting:
+        if not self.acting:
             self.dismiss(None)
 
-    def started(self, done: ActDone) -> None:
-        """The campaign began, or it was refused: then the form stays with the reason."""
-        if not self.is_attached:
-            return
-        self._starting = False
-        if done.error is None:
-            self.dismiss(done.value)
-            return
-        self._say(outside(done.error, 1000))
+    def refused(self, reason: str) -> None:
+        super().refused(reason)
         self.query_one("#start").focus()
 
     def action_scroll(self, where: str) -> None:
         """Read on or back."""
         getattr(self.query_one("#outlook", VerticalScroll), f"scroll_{where}")(animate=False)
-
-    def _say(self, words: str, style: str | None = None) -> None:
-        self.query_one("#error", Static).update(Content(words) if style is None else Content.styled(words, style))
 
     def _tell(self) -> None:
         """Show the campaign as it stands with what was typed."""

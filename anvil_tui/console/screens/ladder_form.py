@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, get_args
+from typing import ClassVar, cast, get_args
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, Select, Static
 
-from anvil_tui.console.messages import ActDone, Done
+from anvil_tui.console.messages import Done
+from anvil_tui.console.screens.act_form import ActForm
 from anvil_tui.console.snapshot import LadderForm, LaneRow, Rung
 from anvil_tui.console.views.figures import outside
 from anvil_tui.console.views.ladder_view import Review, review
@@ -25,7 +25,7 @@ from anvil_tui.records.plan import LadderPlan
 Begin = Callable[[LadderPlan, bool, Done], None]
 
 
-class LadderScreen(ModalScreen[str | None]):
+class LadderScreen(ActForm):
     """Its result is the id of the campaign that was begun, None where the operator left."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -39,7 +39,6 @@ class LadderScreen(ModalScreen[str | None]):
         super().__init__()
         self._form, self._lane, self._past, self._begin = form, lane, past, begin
         self._review: Review = review(form, lane, past)
-        self._starting = False
 
     def compose(self) -> ComposeResult:
         efforts = [(effort, effort) for effort in get_args(Effort)]
@@ -76,7 +75,7 @@ class LadderScreen(ModalScreen[str | None]):
             targets=self.query_one("#targets", Input).value,
             max_tokens=self.query_one("#max-tokens", Input).value,
             margin=self.query_one("#margin", Input).value,
-            effort=None if effort is Select.NULL else effort,  # type: ignore[arg-type]
+            effort=None if effort is Select.NULL else cast(Effort, effort),
         )
         self._review = review(self._form, self._lane, self._past)
         self._tell()
@@ -87,31 +86,20 @@ class LadderScreen(ModalScreen[str | None]):
 
     @on(Button.Pressed, "#start")
     def start(self) -> None:
-        if self._review.plan is None or self._starting:
-            return
-        # Not disabled: the focus would go to Cancel, and a second enter with it.
-        self._starting = True
-        self.query_one("#error", Static).update(Content("checking the lane …"))
-        self._begin(self._review.plan, self._review.starts_lane, self.started)
+        if (plan := self._review.plan) is not None:
+            self.act("checking the lane …", lambda done: self._begin(plan, self._review.starts_lane, done))
 
     @on(Button.Pressed, "#cancel")
     def action_close(self) -> None:
         # What is being started cannot be left untold: the answer comes within a moment.
-        if not self._starting:
+        if not self.acting:
             self.dismiss(None)
 
-    def started(self, done: ActDone) -> None:
-        """The campaign began, or it was refused: then the form stays with the reason."""
-        if not self.is_attached:
-            return
-        self._starting = False
-        if done.error is None:
-            self.dismiss(done.value)
-            return
-        self.query_one("#error", Static).update(Content(outside(done.error, 1000)))
+    def refused(self, reason: str) -> None:
+        super().refused(reason)
         self.query_one("#start").focus()
 
     def _tell(self) -> None:
         self.query_one("#review", Static).update(Content("\n").join([Content(""), *self._review.lines]))
-        self.query_one("#error", Static).update(Content(""))
+        self.say("")
         self.query_one("#start", Button).disabled = self._review.plan is None

@@ -10,13 +10,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from anvil_tui.console.messages import ActDone, Done
+from anvil_tui.console.screens.act_form import ActForm
 from anvil_tui.console.snapshot import CampaignRow
 from anvil_tui.console.views.bundle_view import seal_words
-from anvil_tui.console.views.figures import outside
 from anvil_tui.console.widgets.answer_button import AnswerButton
 from anvil_tui.console.widgets.field import Field, LabelledField
 from anvil_tui.records.bundle import SigningKey
@@ -24,7 +23,7 @@ from anvil_tui.records.bundle import SigningKey
 Sign = Callable[[str, bytes | None, Done], None]
 
 
-class SealScreen(ModalScreen[str | None]):
+class SealScreen(ActForm):
     """Its result is the sentence about the signature, None where the operator left."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -37,7 +36,6 @@ class SealScreen(ModalScreen[str | None]):
         """`sign` seals and signs in a thread and calls back; `principal` names a key that is still to be created."""
         super().__init__()
         self._row, self._key, self._principal, self._decided, self._sign = row, key, principal, decided, sign
-        self._signing = False
 
     @property
     def _asks_passphrase(self) -> bool:
@@ -81,37 +79,26 @@ class SealScreen(ModalScreen[str | None]):
 
     @on(Button.Pressed, "#sign")
     def start(self) -> None:
-        if self._signing:
-            return
         typed = self._typed("passphrase")
         if self._key is None and typed != self._typed("again"):
-            self._say("the two passphrases differ")
+            self.say("the two passphrases differ")
             return
-        self._say("sealing and signing …")
-        # Not disabled: the focus would go to Cancel, and a second enter with it.
-        self._signing = True
-        self._sign(self._typed("principal"), typed.encode() or None, self.signed)
+        principal = self._typed("principal")
+        self.act("sealing and signing …", lambda done: self._sign(principal, typed.encode() or None, done))
 
     @on(Button.Pressed, "#cancel")
     def action_close(self) -> None:
         self.dismiss(None)
 
-    def signed(self, done: ActDone) -> None:
-        """It is signed, or something was refused: then the reason stands here and it can be tried again."""
-        if not self.is_attached:
-            return
-        self._signing = False
+    def acted(self, done: ActDone) -> None:
         for field in self.query("#passphrase, #again").results(Input):
             field.value = ""
-        if done.error is None:
-            self.dismiss(done.value)
-            return
-        self._say(outside(done.error, 1000))
+        super().acted(done)
+
+    def refused(self, reason: str) -> None:
+        super().refused(reason)
         (self.query("#passphrase") or self.query("#sign")).first().focus()
 
     def _typed(self, name: str) -> str:
         fields = self.query(f"#{name}").results(Input)
         return next((field.value for field in fields), "")
-
-    def _say(self, words: str) -> None:
-        self.query_one("#error", Static).update(Content(words))

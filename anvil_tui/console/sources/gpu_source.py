@@ -59,6 +59,7 @@ class GpuSource(Source):
         self._shown: GpuWish | None = None
         self._loop = asyncio.new_event_loop()
         self._child: SamplerChild | None = None
+        self._starting: asyncio.Task[object] | None = None
         self._tail: _SampleFile | None = None
         self._record = SampleRecord()
 
@@ -92,12 +93,17 @@ class GpuSource(Source):
             self._tail = _SampleFile(wish.runner.samples)
             return
         self._child = sampler_of(wish.lane, self._locations, IDLE_HZ, self._record.take)
-        self._loop.run_until_complete(_started(self._child))
+        # Its first answer is not waited for: a driver may take its time, the screen does not.
+        self._starting = self._loop.create_task(self._child.start())
 
     def _end_child(self) -> None:
         if self._child is not None:
             child, self._child = self._child, None
             self._loop.run_until_complete(child.stop())
+        if self._starting is not None:
+            self._starting.cancel()
+            self._loop.run_until_complete(asyncio.wait((self._starting,)))
+            self._starting = None
 
     def _snapshot(self, wish: GpuWish) -> GpuSnapshot:
         if wish.lane is None or (self._child is None and self._tail is None):
@@ -119,12 +125,6 @@ class GpuSource(Source):
             failed=self._record.failed.reason if self._record.failed else None,
             hint=self._record.failed.hint if self._record.failed else "",
         )
-
-
-async def _started(child: SamplerChild) -> None:
-    """Start the child without waiting for its first line: a driver may take its time, the screen does not."""
-    asyncio.ensure_future(child.start())  # noqa: RUF006  the child itself keeps what runs
-    await asyncio.sleep(0)
 
 
 class _SampleFile:

@@ -359,7 +359,7 @@ async def test_sealing_asks_twice_for_a_new_passphrase_and_never_shows_it(tmp_pa
         await pilot.press("enter")
         await pilot.pause()
         assert typed == [("op@lab", b"s3cret")]
-        screen.signed(ActDone("seal", lambda _: None, error="wrong passphrase"))
+        screen.acted(ActDone("seal", lambda _: None, error="wrong passphrase"))
         await pilot.pause()
         assert "wrong passphrase" in text_of(app)
         assert screen.query_one("#passphrase", Input).value == "", "it is forgotten as soon as it was used"

@@ -295,7 +295,7 @@ async def test_a_decision_that_is_refused_stays_to_be_saved_again(where: Locatio
         await pilot.press("ctrl+s", "ctrl+s")
         await pilot.pause()
         assert tried == ["x"]
-        screen.saved(ActDone("", lambda _: None, error="the campaign is written by another process"))
+        screen.acted(ActDone("", lambda _: None, error="the campaign is written by another process"))
         await pilot.pause()
         assert "written by another process" in text_of(app) and screen.query_one(DecisionText).text == "x"
         await pilot.press("ctrl+s")
