@@ -144,6 +144,9 @@ def test_an_arm_that_does_not_start_leaves_a_result_that_says_so(bench: Bench) -
     acceptance = document(bench, "acceptance")
     assert acceptance["conditions"][0]["state"] == "not met"
     assert "two did not come up" in (bench.last.path / "report.html").read_text()
+    comparison = document(bench, "comparison")
+    assert (comparison["old"]["kv_cache_tokens"], comparison["new"]["kv_cache_tokens"]) == (283917, 553243)
+    assert comparison["new"]["startup_seconds"] is None and comparison["new"]["artifacts"] == []
     assert not bench._processes("anvil_tui.rehearsal.engine")
     bench.good("seal", "last")
 

@@ -53,13 +53,11 @@ def write_documents(session: Session, file: CampaignFile, conditions: Sequence[C
 def _comparison(session: Session, file: CampaignFile, events: Sequence[Event]) -> dict[str, Any]:
     """The document of the two arms, completed by what only the campaign knows. Raises BadInput."""
     assert file.arms.baseline is not None, "the caller looked"
-    names = {
-        "baseline": file.arms.baseline.name or "baseline",
-        "candidate": file.arms.candidate.name or "candidate",
-    }
     loads = counted_loads(events)
+    arms = {"baseline": file.arms.baseline, "candidate": file.arms.candidate}
     baseline, candidate = read_campaign_arms(
-        session.folder.path, [(names[role], loads.get(role, frozenset())) for role in ("baseline", "candidate")]
+        session.folder.path,
+        [(arm.name or role, arm.lane, loads.get(role, frozenset())) for role, arm in arms.items()],
     )
     when = clock.utc_now()
     if file.document == "change":

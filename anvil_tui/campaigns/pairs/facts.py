@@ -50,13 +50,18 @@ def gather(folder: Path, events: Sequence[Event], artifacts: Artifacts, *, finis
 
 
 def counted_loads(events: Sequence[Event]) -> dict[str, frozenset[str]]:
-    """The load ids of each arm that count: those of blocks that were done whole, the last time where one was redone."""
+    """The load ids of each arm that count, the last time where a block was redone; those that did not come up too."""
     loads: dict[tuple[int, int], tuple[str, str]] = {}
+    failed: str | None = None
     for event in events:
         if isinstance(event, BlockInterrupted):
             loads = {key: load for key, load in loads.items() if key[0] != event.block}
-        elif isinstance(event, BlockLoadEnded) and event.load_id is not None:
-            loads[event.block, event.number] = (event.arm, event.load_id)
+        elif isinstance(event, BlockLoadBegun):
+            failed = None
+        elif isinstance(event, LoadFailed):
+            failed = event.load_id
+        elif isinstance(event, BlockLoadEnded) and (load_id := event.load_id or failed) is not None:
+            loads[event.block, event.number] = (event.arm, load_id)
     arms: dict[str, set[str]] = {}
     for arm, load_id in loads.values():
         arms.setdefault(arm, set()).add(load_id)

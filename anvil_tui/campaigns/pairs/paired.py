@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Literal
 
 from anvil_tui import exit_codes
 from anvil_tui.campaigns.pairs import concluding
@@ -196,10 +197,12 @@ class Paired:
         return conditions
 
     def _skip_rest(self, planned: PlannedLoad, words: str) -> None:
+        file = self._file
+        what: Literal["rung", "gate", "capacity"] = "capacity" if file.capacity else "rung" if file.ladder else "gate"
         later = [one for one in self._session.plan.loads if one.number > planned.number]
         for one in later:
             self._session.event(
-                RunSkipped(what="capacity", target_tokens=None, words=f"load {one.number + 1} of {one.lane}: {words}")
+                RunSkipped(what=what, target_tokens=None, words=f"load {one.number + 1} of {one.lane}: {words}")
             )
 
 

@@ -38,7 +38,8 @@ def conclude(folder: CampaignFolder, view: CampaignView, file: CampaignFile, doc
         names = [_name(file, role) for role in _ROLES if role == "candidate" or file.arms.baseline is not None]
         roles = _ROLES[-len(names) :]
         told = [role for role in roles if measured.get(role)]
-        read = read_campaign_arms(folder.path, [(_name(file, role), measured[role]) for role in told], samples=False)
+        arms_told = [(_name(file, role), _lane(file, role), measured[role]) for role in told]
+        read = read_campaign_arms(folder.path, arms_told, samples=False)
         found = dict(zip(told, read, strict=True))
         arms = [found.get(role, Arm(name=name)) for role, name in zip(roles, names, strict=True)]
         if len(arms) == 1:
@@ -62,6 +63,12 @@ def conclude(folder: CampaignFolder, view: CampaignView, file: CampaignFile, doc
 def _name(file: CampaignFile, role: ArmRole) -> str:
     arm = file.arms.candidate if role == "candidate" else file.arms.baseline
     return (arm.name if arm is not None else None) or role
+
+
+def _lane(file: CampaignFile, role: ArmRole) -> str:
+    if role == "baseline" and file.arms.baseline is not None:
+        return file.arms.baseline.lane
+    return file.arms.candidate.lane
 
 
 def _rule(file: CampaignFile) -> VerdictRule:

@@ -77,9 +77,9 @@ def read_arms(groups: Sequence[tuple[str, Sequence[Path]]]) -> tuple[Arm, ...]:
 
 
 def read_campaign_arms(
-    folder: Path, arms: Sequence[tuple[str, frozenset[str]]], *, samples: bool = True
+    folder: Path, arms: Sequence[tuple[str, str, frozenset[str]]], *, samples: bool = True
 ) -> tuple[Arm, ...]:
-    """The arms of one campaign folder, each the loads with these ids: also where both arms are the same lane.
+    """The arms of one campaign folder by name, lane and load ids: also where both are the same lane, or one never ran.
 
     Without `samples` the GPU samples are left unread, hundreds of megabytes after some hours; the arms then know the
     memory of their runs and not the idle memory. Raises BadInput.
@@ -87,7 +87,7 @@ def read_campaign_arms(
     files = [one for one in list_files([folder]) if samples or one.path.parent.name != "vram"]
     labels = label_files(files)
     named = [InputFile(one.path, one.root, labels[one.path]) for one in files]
-    return tuple(_arm(name, named, loads) for name, loads in arms)
+    return tuple(_arm(name, named, lane, loads) for name, lane, loads in arms)
 
 
 def list_files(paths: Iterable[Path]) -> Iterator[InputFile]:
@@ -147,8 +147,8 @@ def _refuse(constant: str) -> float:
     raise ValueError(f"{constant} is not a number")
 
 
-def _arm(name: str, files: Sequence[InputFile], loads: frozenset[str] | None = None) -> Arm:
-    """One arm from its files; `loads` limits it to what was measured on these loads."""
+def _arm(name: str, files: Sequence[InputFile], lane: str | None = None, loads: frozenset[str] | None = None) -> Arm:
+    """One arm from its files, of this lane where it is known; `loads` limits it to what happened on these loads."""
     parts = _Parts()
     journals: dict[Path, list[Event]] = {}
     samples: dict[Path, list[VramSample]] = {}
@@ -166,7 +166,7 @@ def _arm(name: str, files: Sequence[InputFile], loads: frozenset[str] | None = N
         parts.artifacts = [(one, artifact) for one, artifact in parts.artifacts if artifact.lane.load_id in loads]
         parts.starts = [(of, start) for of, start in parts.starts if start.load_id in loads]
         parts.failures = [event for event in parts.failures if event.load_id in loads]
-    lane = _lane_of(name, parts)
+    known_lane, lane = lane, lane or _lane_of(name, parts)
     artifacts = [(one, artifact) for one, artifact in parts.artifacts if lane is None or artifact.lane.lane == lane]
     for one, artifact in artifacts:
         _add_artifact(one, artifact, parts)
@@ -177,7 +177,9 @@ def _arm(name: str, files: Sequence[InputFile], loads: frozenset[str] | None = N
         runs=tuple(sorted(parts.runs, key=lambda run: (run.started_at or "", run.run, run.path))),
         gates=tuple(sorted(parts.gates, key=lambda gate: (gate.finished_at or "", gate.path))),
         starts=tuple(start for of, start in sorted(parts.starts, key=_start_order) if _belongs(of, lane)),
-        profiles=tuple([one for one in parts.profiles if one.lane == lane] or parts.profiles),
+        profiles=tuple(
+            [one for one in parts.profiles if one.lane == lane] or ([] if known_lane is not None else parts.profiles)
+        ),
         memory=tuple(sorted(parts.memory, key=lambda window: (window.path, window.phase))),
         drafts=tuple(sorted(parts.drafts, key=lambda counters: (counters.path, counters.scope))),
         load_failures=tuple(f"{one.lane}: {one.words}" for one in parts.failures if lane is None or one.lane == lane),

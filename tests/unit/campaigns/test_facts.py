@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from anvil_tui.campaigns.pairs.facts import gather
+from anvil_tui.campaigns.pairs.facts import counted_loads, gather
 from anvil_tui.campaigns.pairs.watched import changed
 from anvil_tui.records.events import (
     BlockInterrupted,
     BlockLoadBegun,
+    BlockLoadEnded,
     Event,
     LoadFailed,
     LoadReady,
@@ -54,6 +55,35 @@ def test_a_load_that_was_put_aside_is_no_start(events: list[Event], starts: list
     facts = gather(tmp_path, events, (), finished=True)
     assert [known.value for known in facts.candidate.starts] == starts
     assert facts.baseline.starts == ()
+
+
+def _ended(load: str | None) -> BlockLoadEnded:
+    return BlockLoadEnded(
+        number=1,
+        block=1,
+        arm="candidate",
+        load_id=load,
+        whole=load is not None,
+        health="healthy",
+        shared_memory_reclaimable_bytes=None,
+        words="",
+    )
+
+
+@pytest.mark.parametrize(
+    ("events", "counted"),
+    [
+        ([*_load("a", 1), _ready("a"), _ended("a")], {"candidate": frozenset("a")}),
+        ([*_load("a", 1), _died("a"), _ended(None)], {"candidate": frozenset("a")}),
+        ([*_load("a", 1), _died("a"), REDONE, *_load("b", 1), _died("b"), _ended(None)], {"candidate": frozenset("b")}),
+        ([*_load("a", 1), _died("a"), _ended(None), REDONE], {}),
+        ([_died("z"), *_load("a", 1), _ended(None)], {}),
+    ],
+)
+def test_a_load_that_did_not_come_up_counts_for_its_arm(
+    events: list[Event], counted: dict[str, frozenset[str]]
+) -> None:
+    assert counted_loads(events) == counted
 
 
 @pytest.mark.parametrize(
