@@ -77,6 +77,7 @@ def test_a_bad_target(bench: Bench, targets: str, words: str) -> None:
     assert words in refused(bench, "ladder", "rehearsal-batch4096", "--targets", targets)
 
 
+@pytest.mark.slow
 def test_a_target_above_the_limit_shows_the_arithmetic(bench: Bench) -> None:
     lane = bench.rehearsal("practice")
     words = "limit of 119,808 tokens = the recipe's max_model_len 131,072 − max_tokens 10,240 − margin 1,024"
@@ -127,6 +128,7 @@ def test_a_bundle_path_that_is_a_file(bench: Bench, tmp_path: Path) -> None:
     assert str(tmp_path / "none") in refused(bench, "verify", str(tmp_path / "none"))
 
 
+@pytest.mark.slow
 def test_a_second_campaign_on_the_same_load(bench: Bench) -> None:
     lane = bench.rehearsal("slow", time_scale="1", startup_seconds="1", prefill_tok_s="1000")
     verb = bench.start("ladder", lane, "--targets", "6000", "--up")

@@ -152,6 +152,7 @@ def test_the_main_job_by_keys(bench: Bench, terminal: Terminal) -> None:
     terminal.restored(0)
 
 
+@pytest.mark.slow
 def test_a_run_outlives_the_console_and_is_found_again(bench: Bench, terminal: Terminal) -> None:
     lane = bench.rehearsal("practice", time_scale="4", startup_seconds="2")
     bench.good("up", lane)
@@ -196,6 +197,7 @@ def test_a_run_outlives_the_console_and_is_found_again(bench: Bench, terminal: T
     assert bench.view(folder).ending == "stopped"
 
 
+@pytest.mark.slow
 def test_a_runner_that_does_not_answer_is_told_and_killed_and_the_lane_lives(bench: Bench, terminal: Terminal) -> None:
     lane = bench.rehearsal("practice", time_scale="4", startup_seconds="2")
     bench.good("up", lane)
@@ -225,6 +227,7 @@ def test_a_runner_that_does_not_answer_is_told_and_killed_and_the_lane_lives(ben
     terminal.restored(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_restores_the_terminal_and_leaves_no_child(
     bench: Bench, terminal: Terminal, number: signal.Signals

@@ -20,6 +20,7 @@ def _kill(bench: Bench, module: str) -> None:
     os.kill(bench.pid(module), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_the_runner_killed_in_mid_rung_is_resumed(bench: Bench) -> None:
     lane = bench.rehearsal("slow", **SLOW)
     verb = bench.start("ladder", lane, "--targets", "1500,3000,1600", "--up")
@@ -47,6 +48,7 @@ def test_the_runner_killed_in_mid_rung_is_resumed(bench: Bench) -> None:
     assert [run["state"] for run in manifest["runs"]] == ["ok", "interrupted", "ok"]
 
 
+@pytest.mark.slow
 def test_a_killed_probe_child_costs_its_rung_only(bench: Bench) -> None:
     lane = bench.rehearsal("slow", **SLOW)
     verb = bench.start("ladder", lane, "--targets", "3000,1500", "--up")
@@ -138,6 +140,7 @@ def test_a_lane_killed_in_mid_rung_is_said_in_words_within_seconds(bench: Bench)
     bench.good("seal", folder.id)
 
 
+@pytest.mark.slow
 def test_sigterm_of_the_runner_means_stop_now_and_leave_a_clean_folder(bench: Bench) -> None:
     lane = bench.rehearsal("slow", **SLOW)
     verb = bench.start("ladder", lane, "--targets", "8000,1500", "--up")

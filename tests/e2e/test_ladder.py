@@ -6,6 +6,8 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.conftest import Bench
 
 
@@ -70,6 +72,7 @@ def test_a_rehearsal_ladder_from_nothing_to_a_verified_bundle(bench: Bench) -> N
     assert bench.json("lanes")["lanes"][0]["state"] in ("stopped", "down")
 
 
+@pytest.mark.slow
 def test_each_act_by_itself(bench: Bench, tmp_path: Path) -> None:
     lane = bench.rehearsal("practice")
     assert bench.json("up", lane)["standing"] == "complete"

@@ -20,7 +20,8 @@ from typing import Protocol
 import httpx
 
 _READ_BYTES = 256 * 1024
-_SO_TIMESTAMPNS = 35
+SO_TIMESTAMPNS = 35
+"""Stamp what comes in. The kernel begins a moment after a socket asks; until then a stamp is that of the read."""
 _TIMESPEC = struct.Struct("qq")
 _LATE_NS = 60_000_000_000
 """A read that the kernel took in longer ago than this was not: the wall clock stepped."""
@@ -94,7 +95,7 @@ class _Plain:
             self._on_end(None, at_ns)
             return
         for level, kind, raw in notes:
-            if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS:
+            if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS:
                 seconds, nanoseconds = _TIMESPEC.unpack(raw[: _TIMESPEC.size])
                 ago_ns = time_ns() - (seconds * 1_000_000_000 + nanoseconds)
                 at_ns -= ago_ns if 0 <= ago_ns < _LATE_NS else 0
@@ -186,7 +187,7 @@ async def _connected(host: str, port: int) -> socket.socket:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with contextlib.suppress(OSError):
-                sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+                sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
             await loop.sock_connect(sock, address)
         except OSError as error:
             sock.close()

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import ipaddress
 import socket
 import ssl
+import struct
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -15,7 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from anvil_tui.probes.client.transport import Connection, TransportError, connect
+from anvil_tui.probes.client.transport import SO_TIMESTAMPNS, Connection, TransportError, connect
 
 
 class Heard:
@@ -105,10 +108,26 @@ def test_an_unknown_certificate_is_refused(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+@contextlib.contextmanager
+def kernel_stamps() -> Iterator[None]:
+    """The kernel stamps all that comes in: it begins to a moment after the first socket asks, so wait until it does."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
+        own.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        own.bind(("127.0.0.1", 0))
+        for _ in range(1_000):
+            own.sendto(b"x", own.getsockname())
+            time.sleep(0.01)
+            _, [(_, _, stamp)], _, _ = own.recvmsg(1, 64)
+            seconds, nanoseconds = struct.unpack("qq", stamp[:16])
+            if time.time_ns() - (seconds * 1_000_000_000 + nanoseconds) > 5_000_000:
+                break
+        yield
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's stamps are Linux's")
 def test_a_read_is_stamped_when_it_came_in_however_late_it_is_read() -> None:
     async def run() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as server:
+        with kernel_stamps(), socket.create_server(("127.0.0.1", 0)) as server:
             connection = await connect(httpx.URL(f"http://127.0.0.1:{server.getsockname()[1]}"))
             heard = Heard(connection)
             peer, _ = server.accept()
