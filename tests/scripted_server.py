@@ -176,7 +176,7 @@ class _Server:
 
     def _read(self, connection: _Connection) -> None:
         try:
-            data, notes, _, _ = connection.sock.recvmsg(1 << 20, 64)
+            data, notes, _, _ = connection.sock.recvmsg(1 << 16, 64)
         except BlockingIOError:
             return
         except OSError:

@@ -33,6 +33,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
@@ -51,7 +53,8 @@ class Measured:
     """What a client says of one request, in milliseconds from its own start; `number` is the server's."""
 
     number: int
-    first_output_ms: float
+    first_output_ms: float | None
+    ttft_ms: float
     last_token_ms: float | None
     e2e_ms: float | None
 
@@ -63,14 +66,14 @@ class Result:
     client: str
     concurrency: int
     requests: int
-    first_output_p50: float
-    first_output_p99: float
-    e2e_p50: float | None
-    e2e_p99: float | None
-    decode_p50: float | None
-    decode_p99: float | None
-    cpu_ms_per_1000_chunks: float | None
+    errors: dict[str, tuple[float, float]]
+    """Median and p99 by figure; a figure that the client does not tell is missing."""
+    cpu_ms_per_1000_chunks: float
 
+
+_FIGURES = ("TTFT ms", "first output ms", "E2E ms", "decode %")
+HEAD = f"{'error of':<12} {'at once':>7}" + "".join(f"{figure:>16}" for figure in _FIGURES) + f"{'CPU ms/1000':>13}"
+HEAD += f"\n{'':<20}" + f"{'p50':>8}{'p99':>8}" * len(_FIGURES)
 
 Client = Callable[[ScriptedServer, int, int], tuple[list[Measured], float]]
 """Runs `requests` requests at `concurrency`; their figures, and CPU seconds spent."""
@@ -87,37 +90,41 @@ def plain() -> Script:
 
 
 def ours(server: ScriptedServer, requests: int, concurrency: int) -> tuple[list[Measured], float]:
-    """The probe child, asked as a runner asks it."""
+    """The probe child at a capacity run, asked as a runner asks it; CPU from the first scored request on."""
     child = subprocess.Popen(
         [sys.executable, "-m", "anvil_tui.probes"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
     )
     assert child.stdin and child.stdout
-    child.stdout.readline()
+    process = psutil.Process(child.pid)
     target = {"base_url": server.base_url, "model": "plain"}
-    asked, found = 0, []
-
-    def ask() -> None:
-        nonlocal asked
-        line = {"do": "probe_url", "id": str(asked), "target": target, "nonce": "x", "max_tokens": 256}
-        child.stdin.write(json.dumps(line).encode() + b"\n")  # type: ignore[union-attr]
-        child.stdin.flush()  # type: ignore[union-attr]
-        asked += 1
-
-    for _ in range(min(concurrency, requests)):
-        ask()
-    while len(found) < requests:
-        line = json.loads(child.stdout.readline())
-        if line["kind"] == "finished":
+    ask: dict[str, Any] = {"do": "measure_capacity", "id": "run", "target": target, "nonce": "x", "limit_tokens": None}
+    ask |= {"requests": requests, "concurrency": concurrency, "context_tokens": 256, "max_tokens": 256}
+    child.stdin.write(json.dumps(ask).encode() + b"\n")
+    child.stdin.flush()
+    found: list[Measured] = []
+    begun_s: float | None = None
+    for raw in child.stdout:
+        line = json.loads(raw)
+        if line["kind"] == "running" and line["step"] == "measuring" and begun_s is None:
+            begun_s = _cpu_s(process)
+        elif line["kind"] == "measured":
             record = line["record"]
             assert record["outcome"] == "ok", record
-            times = (record[name] for name in ("time_to_first_output_ms", "last_token_ms", "e2e_ms"))
+            times = (record[name] for name in ("time_to_first_output_ms", "ttft_ms", "last_token_ms", "e2e_ms"))
             found.append(Measured(record["prompt_tokens"], *times))
-            if asked < requests:
-                ask()
+        elif line["kind"] == "capacity":
+            break
+    assert begun_s is not None
+    used_s = _cpu_s(process) - begun_s
     child.stdin.close()
-    _, _, used = os.wait4(child.pid, 0)
+    child.wait()
     child.stdout.close()
-    return found, used.ru_utime + used.ru_stime
+    return found, used_s
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
 def bare(server: ScriptedServer, requests: int, concurrency: int) -> tuple[list[Measured], float]:
@@ -146,7 +153,7 @@ def _bare_process(port: int, requests: int, concurrency: int, out: str) -> None:
             tokens = [at for at, data in reads if b'"content": "token' in data]
             number = int(b"".join(data for _, data in reads).split(b'"prompt_tokens": ')[1][:5])
             times = ((at - started) / 1e6 for at in (tokens[0], tokens[-1], reads[-1][0]))
-            found.append(Measured(number, *times))
+            found.append(Measured(number, None, *times))
 
     threads = [threading.Thread(target=work) for _ in range(concurrency)]
     for thread in threads:
@@ -172,7 +179,7 @@ def vllm_bench(server: ScriptedServer, requests: int, concurrency: int) -> tuple
         saved = json.load(out)
     rows = zip(saved["input_lens"], saved["ttfts"], saved["itls"], strict=True)
     return [
-        Measured(number, first * 1e3, (first + sum(gaps)) * 1e3, (first + sum(gaps)) * 1e3)
+        Measured(number, None, first * 1e3, (first + sum(gaps)) * 1e3, (first + sum(gaps)) * 1e3)
         for number, first, gaps in rows
     ], used
 
@@ -194,6 +201,7 @@ def aiperf(server: ScriptedServer, requests: int, concurrency: int) -> tuple[lis
     return [
         Measured(
             round(value(row, "input_sequence_length")),
+            None,
             value(row, "time_to_first_token"),
             value(row, "request_latency"),
             value(row, "request_latency"),
@@ -231,27 +239,24 @@ def measure(name: str, client: Client, concurrency: int) -> Result:
         _, short_cpu = client(server, few, concurrency)
         measured, long_cpu = client(server, many, concurrency)
         truth = {entry["number"]: entry for entry in server.log()}
-    first, e2e, decode = [], [], []
+    errors: dict[str, list[float]] = {figure: [] for figure in _FIGURES}
     for one in measured:
         entry = truth[one.number]
         # sent_ns: headers, role chunk, then the tokens, then finish, usage and [DONE].
         sent = [(at - entry["received_ns"]) / 1e6 for at in entry["sent_ns"]]
-        first.append(abs(one.first_output_ms - sent[2]))
+        errors["TTFT ms"].append(abs(one.ttft_ms - sent[2]))
+        if one.first_output_ms is not None:
+            errors["first output ms"].append(abs(one.first_output_ms - sent[2]))
         if one.e2e_ms is not None:
-            e2e.append(abs(one.e2e_ms - sent[-1]))
+            errors["E2E ms"].append(abs(one.e2e_ms - sent[-1]))
         if one.last_token_ms is not None:
-            window = one.last_token_ms - one.first_output_ms
-            decode.append(abs((sent[1 + CHUNKS] - sent[2]) / window - 1) * 100)
+            window = one.last_token_ms - one.ttft_ms
+            errors["decode %"].append(abs((sent[1 + CHUNKS] - sent[2]) / window - 1) * 100)
     return Result(
         client=name,
         concurrency=concurrency,
         requests=len(measured),
-        first_output_p50=statistics.median(first),
-        first_output_p99=_p99(first),
-        e2e_p50=statistics.median(e2e) if e2e else None,
-        e2e_p99=_p99(e2e) if e2e else None,
-        decode_p50=statistics.median(decode) if decode else None,
-        decode_p99=_p99(decode) if decode else None,
+        errors={figure: (statistics.median(values), _p99(values)) for figure, values in errors.items() if values},
         cpu_ms_per_1000_chunks=(long_cpu - short_cpu) * 1e6 / ((many - few) * CHUNKS),
     )
 
@@ -260,6 +265,13 @@ def _p99(values: list[float]) -> float:
     """Nearest rank."""
     ordered = sorted(values)
     return ordered[max(0, -(-99 * len(ordered) // 100) - 1)]
+
+
+def row(result: Result) -> str:
+    """One line under HEAD."""
+    pairs = [result.errors.get(figure) for figure in _FIGURES]
+    cells = ["       -       -" if pair is None else f"{pair[0]:8.3f}{pair[1]:8.3f}" for pair in pairs]
+    return f"{result.client:<12} {result.concurrency:>7}{''.join(cells)}{result.cpu_ms_per_1000_chunks:>13.1f}"
 
 
 @contextlib.contextmanager
@@ -288,8 +300,7 @@ def main() -> None:
         _bare_process(int(port), int(requests), int(concurrency), out)
         return
     results = []
-    print(f"{'client':<12} {'at once':>7} {'first output ms':>15} {'E2E ms':>15} {'decode %':>15} {'CPU ms/1000':>12}")
-    print(f"{'':<12} {'':>7} {'p50':>7} {'p99':>7} {'p50':>7} {'p99':>7} {'p50':>7} {'p99':>7}")
+    print(HEAD)
     with beside(options.beside):
         for concurrency in map(int, options.concurrency.split(",")):
             for name, client in clients().items():
@@ -297,12 +308,7 @@ def main() -> None:
                     continue
                 result = measure(name, client, concurrency)
                 results.append(result)
-                cells = [result.first_output_p50, result.first_output_p99, result.e2e_p50, result.e2e_p99]
-                cells += [result.decode_p50, result.decode_p99]
-                row = " ".join(
-                    f"{'-' if one is None else format(one, '.3f'):>{8 if i < 2 else 7}}" for i, one in enumerate(cells)
-                )
-                print(f"{name:<12} {concurrency:>7} {row} {result.cpu_ms_per_1000_chunks or 0:>12.1f}", flush=True)
+                print(row(result), flush=True)
     if options.json:
         options.json.write_text(json.dumps([asdict(one) for one in results], indent=2))
 

@@ -15,6 +15,9 @@ TEXT_LIMIT = 64 * 1024
 
 Channel = Literal["content", "reasoning", "refusal", "tool"]
 _NOTHING: frozenset[Channel] = frozenset()
+_CONTENT: frozenset[Channel] = frozenset({"content"})
+_PLAIN = frozenset({"role", "content"})
+"""The keys of most deltas; with visible text and no others there is nothing more to look for."""
 
 
 class ToolCall(Struct, kw_only=True):
@@ -44,8 +47,11 @@ class Answer:
         """Take one delta; the channels on which it carried something."""
         if not isinstance(delta, dict):
             return _NOTHING
-        channels: set[Channel] = set()
         content = delta.get("content")
+        if isinstance(content, str) and content and len(delta) <= 2 and _PLAIN.issuperset(delta):
+            self._parts["content"].append(content)
+            return _CONTENT
+        channels: set[Channel] = set()
         if content:
             self._add(channels, "content", _text(content, "text"))
             if isinstance(content, list):

@@ -10,6 +10,8 @@ import httpx
 
 _LINE_LIMIT = 4096
 _HEAD_LIMIT = 256 * 1024
+_ANY_REQUEST = h11.Request(method="POST", target="/", headers=[("Host", "x")])
+"""h11 reads a response only after a request; what it said does not matter."""
 
 
 class HttpError(Exception):
@@ -43,7 +45,7 @@ class HttpReader:
         """Names in lower case."""
         self.complete = False
         self._head = h11.Connection(our_role=h11.CLIENT, max_incomplete_event_size=_HEAD_LIMIT)
-        self._head.send(h11.Request(method="POST", target="/", headers=[("Host", "x")]))
+        self._head.send(_ANY_REQUEST)
         self._head.send(h11.EndOfMessage())
         self._chunked = False
         self._left: int | None = None
@@ -101,8 +103,9 @@ class HttpReader:
         assert self._left is not None
         if not (self._left or self._line or self._trailer):
             head = data.find(b"\r\n") + 2
+            size = len(data) - head - 2
             # The common read: one whole chunk and nothing else.
-            if head > 2 and data.endswith(b"\r\n") and _chunk_size(data[: head - 2]) == len(data) - head - 2 > 0:
+            if size > 0 and data.endswith(b"\r\n") and data.startswith((b"%x\r\n" % size, b"%X\r\n" % size)):
                 return data[head:-2]
         parts: list[bytes] = []
         at, end = 0, len(data)

@@ -44,7 +44,7 @@ def seed_figures(
     )
 
 
-class Arrival(Struct, frozen=True):
+class Arrival(Struct, frozen=True, gc=False):
     """A chunk that carried tokens: when, and the completion tokens counted up to it where the engine says so."""
 
     at_ns: int

@@ -19,7 +19,7 @@ from anvil_tui.records.request import RequestError, TimeoutKind
 GRACE_S = 2.0
 """How long a stream that gave its finish_reason or an error may stay silent before it is taken as ended."""
 
-_DRAIN_S = (0.02, 0.06)
+_DRAIN_S = (0.05, 0.1)
 _KEPT_BYTES = 256 * 1024
 
 Watcher = Callable[[Stream, int], None]

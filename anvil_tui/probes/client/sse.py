@@ -16,7 +16,7 @@ class EventTooLarge(Exception):
     """A server sent an event of more than EVENT_LIMIT bytes."""
 
 
-class SseEvent(Struct, frozen=True):
+class SseEvent(Struct, frozen=True, gc=False):
     """One event. `at_ns` is when the read came in that ended its last data line."""
 
     data: bytes

@@ -37,7 +37,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     streamed: bool = True
 
 
-class _Chunk(Struct, frozen=True):
+class _Chunk(Struct, frozen=True, gc=False):
     """One chunk with a choice: its moment, the running count if any, and what kind it is."""
 
     at_ns: int
@@ -112,18 +112,20 @@ class Stream:
         self.events = 0
 
     def _take_message(self, message: dict[str, Any], at_ns: int, *, named_error: bool) -> None:
-        error = None
-        if named_error or "choices" not in message or "error" in message or message.get("object") == "error":
+        get = message.get
+        choices = get("choices")
+        if named_error or choices is None or "error" in message or get("object") == "error":
             error = error_of(message, named_error=named_error)
-        if error is not None:
-            self.error = self.error or error
-            return
-        self._request_id = self._request_id or short(message.get("id"))
-        count = self._take_usage(message.get("usage"))
-        self._take_metrics(message.get("metrics"))
-        choices = message.get("choices")
+            if error is not None:
+                self.error = self.error or error
+                return
+        if self._request_id is None:
+            self._request_id = short(get("id"))
+        count = self._take_usage(usage) if (usage := get("usage")) else None
+        if metrics := get("metrics"):
+            self._take_metrics(metrics)
         for choice in choices if isinstance(choices, list) else ():
-            if isinstance(choice, dict) and choice.get("index") in (0, None):
+            if isinstance(choice, dict) and not choice.get("index"):
                 self._take_choice(choice, count, at_ns)
 
     def _take_usage(self, usage: object) -> int | None:
@@ -140,9 +142,9 @@ class Stream:
     def _take_choice(self, choice: dict[str, Any], count: int | None, at_ns: int) -> None:
         if self._first_chunk_ns is None:
             self._first_chunk_ns = at_ns
-        delta = choice.get("delta", choice.get("message"))
+        delta = choice["delta"] if "delta" in choice else choice.get("message")
         channels = self.answer.add(delta)
-        finish = short(choice.get("finish_reason"))
+        finish = short(said) if (said := choice.get("finish_reason")) else None
         self.finish_reason = finish or self.finish_reason
         if channels:
             self._reasoning_chunks += "reasoning" in channels

@@ -15,11 +15,12 @@ import ssl
 import struct
 from collections.abc import Callable
 from time import perf_counter_ns, time_ns
-from typing import Protocol
+from typing import Any, Protocol
 
 import httpx
 
-_READ_BYTES = 256 * 1024
+_READ_BYTES = 64 * 1024
+"""Read into a buffer that stays: one made for each read costs more than the read itself."""
 SO_TIMESTAMPNS = 35
 """Stamp what comes in. The kernel begins a moment after a socket asks; until then a stamp is that of the read."""
 _TIMESPEC = struct.Struct("qq")
@@ -62,6 +63,7 @@ class _Plain:
         self.sent_ns: int | None = None
         self._loop = asyncio.get_running_loop()
         self._socket = sock
+        self._into = [memoryview(bytearray(_READ_BYTES))]
         self._on_read: OnRead | None = None
         self._on_end: OnEnd | None = None
 
@@ -82,7 +84,7 @@ class _Plain:
     def _readable(self) -> None:
         assert self._on_read is not None and self._on_end is not None
         try:
-            data, notes, _, _ = self._socket.recvmsg(_READ_BYTES, 64)
+            size, notes, _, _ = self._socket.recvmsg_into(self._into, 64)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
@@ -90,7 +92,7 @@ class _Plain:
             self._on_end(_words(error), perf_counter_ns())
             return
         at_ns = perf_counter_ns()
-        if not data:
+        if not size:
             self._loop.remove_reader(self._socket.fileno())
             self._on_end(None, at_ns)
             return
@@ -99,7 +101,7 @@ class _Plain:
                 seconds, nanoseconds = _TIMESPEC.unpack(raw[: _TIMESPEC.size])
                 ago_ns = time_ns() - (seconds * 1_000_000_000 + nanoseconds)
                 at_ns -= ago_ns if 0 <= ago_ns < _LATE_NS else 0
-        self._on_read(data, at_ns)
+        self._on_read(bytes(self._into[0][:size]), at_ns)
 
 
 class _Tls(asyncio.Protocol):
@@ -181,7 +183,7 @@ async def _connected(host: str, port: int) -> socket.socket:
     """A socket to the first address of `host` that answers. Raises OSError."""
     loop = asyncio.get_running_loop()
     failed: OSError | None = None
-    for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+    for family, kind, protocol, _, address in await _addresses(host, port):
         sock = socket.socket(family, kind, protocol)
         try:
             sock.setblocking(False)
@@ -198,6 +200,14 @@ async def _connected(host: str, port: int) -> socket.socket:
         else:
             return sock
     raise failed or OSError(f"{host} has no address")
+
+
+async def _addresses(host: str, port: int) -> list[Any]:
+    """What getaddrinfo says of `host`; an address in figures needs no thread for that."""
+    try:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 
 def _words(error: Exception) -> str:
