@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -41,13 +42,15 @@ def error_of(message: dict[str, Any], *, named_error: bool = False) -> RequestEr
     )
 
 
-def http_error(status: int, body: bytes) -> RequestError:
+def http_error(status: int, body: bytes, headers: Mapping[str, str]) -> RequestError:
     """What a server said with a status that is not 200. Bounded, sanitised, without secrets."""
     message = decoded(body)
     error = error_of(message) if isinstance(message, dict) else None
     text = shown(body.decode("utf-8", "replace"))
     if error is None:
-        return RequestError(message=text or f"HTTP {status} without a body", status=status, body=text or None)
+        where = f", redirected to {shown(headers['location'])}" if "location" in headers else ""
+        words = text or f"HTTP {status} without a body{where}"
+        return RequestError(message=words, status=status, body=text or None)
     return msgspec.structs.replace(error, status=status, body=text)
 
 
@@ -62,6 +65,20 @@ def shown(text: str) -> str:
     """Text of a server as a record keeps it: without secrets, on one line, at most 4 KiB."""
     clean, _ = redact(text[:BODY_LIMIT].encode("utf-8", "replace"))
     return sanitise(clean.replace(b"\r", b" ").replace(b"\n", b" ").strip(), BODY_LIMIT)
+
+
+def no_answer(beginning: bytes, headers: Mapping[str, str]) -> RequestError | None:
+    """What came with status 200 and was neither an event nor a completion; None where the body was empty."""
+    if not beginning:
+        return None
+    encoding = headers.get("content-encoding", "identity").strip().lower()
+    if encoding != "identity":
+        return RequestError(message=shown(f"the body came as {encoding} although identity was asked for"))
+    kind = headers.get("content-type") or "of no type"
+    text = beginning.decode("utf-8", "replace")
+    return RequestError(
+        message=shown(f"the body ({kind}) is neither an event stream nor a completion; it begins {text!r}")
+    )
 
 
 def decoded(data: bytes) -> Any:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from time import perf_counter_ns
 
-from anvil_tui.probes.client.errors import BODY_LIMIT, http_error, shown
+from anvil_tui.probes.client.errors import BODY_LIMIT, http_error, no_answer, shown
 from anvil_tui.probes.client.http1 import HttpError, HttpReader
 from anvil_tui.probes.client.sse import EVENT_LIMIT, EventTooLarge, SseReader
 from anvil_tui.probes.client.stream import End, EndKind, Stream
@@ -21,6 +21,7 @@ GRACE_S = 2.0
 
 _DRAIN_S = (0.05, 0.1)
 _KEPT_BYTES = 256 * 1024
+_SHOWN_BYTES = 200
 
 Watcher = Callable[[Stream, int], None]
 """Called when a request is sent, with the stream that fills up and the moment of sending."""
@@ -41,6 +42,8 @@ class Reading:
         self._reads: list[tuple[bytes, int]] = []
         self._kept = 0
         self._draining: asyncio.TimerHandle | None = None
+        self._beginning = b""
+        """The body's first bytes, until an event came."""
         self._whole = bytearray()
         """The body where it is no event stream."""
         self._loop = asyncio.get_running_loop()
@@ -118,6 +121,8 @@ class Reading:
             kind = self._http.headers.get("content-type", "").partition(";")[0].strip().lower()
             self._is_events = self._http.status == 200 and kind != "application/json"
         if self._is_events:
+            if not self._stream.events:
+                self._beginning = (self._beginning + body)[:_SHOWN_BYTES]
             for event in self._events.feed(body, at_ns):
                 self._stream.take(event)
                 if self._stream.done:
@@ -137,13 +142,16 @@ class Reading:
         """The body is whole, or as much of it as is wanted."""
         status = self._http.status
         if status is not None and status != 200:
-            self._end("http_error", at_ns, error=http_error(status, bytes(self._whole)))
+            self._end("http_error", at_ns, error=http_error(status, bytes(self._whole), self._http.headers))
             return
         if not self._is_events:
             self._stream.take_whole(bytes(self._whole), at_ns)
         elif (last := self._events.close(at_ns)) is not None:
             self._stream.take(last)
-        self._end("done" if self._stream.done else "eof", at_ns)
+        beginning = self._beginning if self._is_events else bytes(self._whole[:_SHOWN_BYTES])
+        nothing = not (self._stream.events or self._stream.began)
+        error = no_answer(beginning, self._http.headers) if nothing else None
+        self._end("done" if self._stream.done else "eof", at_ns, error=error)
 
     def _break(self, error: Exception, at_ns: int) -> None:
         kind = "too_large" if isinstance(error, EventTooLarge) else None

@@ -77,6 +77,11 @@ class Stream:
         return self._count or None
 
     @property
+    def began(self) -> bool:
+        """Whether a chunk with a choice came."""
+        return self._first_chunk_ns is not None
+
+    @property
     def phase(self) -> RequestPhase:
         if self.done or self.finish_reason is not None:
             return "finishing"
@@ -261,7 +266,7 @@ class Stream:
         if end.how == "cancelled" or end.how == "timeout" or end.how == "disconnected":
             return end.how, error
         if not self._has_output and not output_tokens:
-            return "empty_stream", None
+            return "empty_stream", error
         if self.finish_reason is None and not self.done:
             return "no_finish_reason", None
         return self._verdict(output_tokens), None

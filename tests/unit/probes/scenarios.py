@@ -134,6 +134,19 @@ _LOOP = [
     for index in range(20)
 ]
 
+
+def _body(body: bytes, kind: str) -> Scenario:
+    """A body with status 200 that is neither an event stream nor a completion."""
+    return Scenario(
+        Script(steps=(Step(2_100, "body", body), Step(2_100, "end")), content_type=kind),
+        outcome="empty_stream",
+        first_output_us=None,
+        visible_us=None,
+        decode=None,
+        warnings=frozenset({"no_usage"} if kind != "application/json" else {"no_usage", "not_streamed"}),
+    )
+
+
 SCENARIOS: dict[str, Scenario] = {
     # benchmarks 3.2
     "plain": Scenario(
@@ -581,6 +594,9 @@ SCENARIOS: dict[str, Scenario] = {
         visible_us=None,
         decode=None,
     ),
+    "html": _body(b"<html><body>Welcome to nginx!</body></html>\n", "text/html"),
+    "no_completion": _body(b'{"status": "warming up"}', "application/json"),
+    "lines_of_json": _body(b'{"message": {"content": "hi"}}\n{"done": true}\n', "application/x-ndjson"),
     "http413": Scenario(
         Script(steps=(Step(2_100, "end"),), status=413, content_type="text/plain"),
         outcome="rejected_too_long",

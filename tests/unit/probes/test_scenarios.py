@@ -89,6 +89,25 @@ def test_errors_are_kept_whole(played: dict[str, Played]) -> None:
     assert played["http500"][0].error.body == "Internal Server Error"
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "beginning"),
+    [
+        ("html", "text/html", "<html><body>Welcome to nginx!"),
+        ("no_completion", "application/json", '{"status": "warming up"}'),
+        ("lines_of_json", "application/x-ndjson", '{"message": {"content": "hi"}}'),
+    ],
+)
+def test_a_body_that_is_no_answer_is_shown(played: dict[str, Played], name: str, kind: str, beginning: str) -> None:
+    error = played[name][0].error
+    assert error is not None
+    assert error.message.startswith(f"the body ({kind}) is neither an event stream nor a completion")
+    assert beginning in error.message
+
+
+def test_an_empty_answer_has_no_words(played: dict[str, Played]) -> None:
+    assert played["empty_done"][0].error is None
+
+
 def test_a_dead_stream_keeps_what_came(played: dict[str, Played]) -> None:
     for name in ("midstream_error", "truncated", "reset", "short_length"):
         record = played[name][0]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anvil_tui.probes.client.errors import http_error, too_long
+from anvil_tui.probes.client.errors import http_error, no_answer, too_long
 from anvil_tui.probes.client.sse import SseEvent, SseReader
 from anvil_tui.probes.client.stream import Asked, End, EndKind, Stream
 from anvil_tui.records.request import RequestError, RequestRecord
@@ -174,13 +174,22 @@ def test_cutting_the_bytes_anywhere_changes_nothing(data: st.DataObject) -> None
     ],
 )
 def test_too_long_is_told_apart(body: bytes, long: bool) -> None:
-    error = http_error(400, body)
+    error = http_error(400, body, {})
     assert too_long(error) is long
     assert error.status == 400
 
 
+def test_a_redirect_says_where_to() -> None:
+    assert http_error(307, b"", {"location": "/v2/chat"}).message == "HTTP 307 without a body, redirected to /v2/chat"
+
+
+def test_a_compressed_body_is_named() -> None:
+    error = no_answer(b"\x1f\x8b", {"content-encoding": "GZIP", "content-type": "text/event-stream"})
+    assert error is not None and error.message == "the body came as gzip although identity was asked for"
+
+
 def test_an_error_body_is_bounded_and_holds_no_secret() -> None:
-    error = http_error(500, b"key sk-abcdefghijklmnopqrstuvwx \x1b[31mred\n" + b"x" * 100_000)
+    error = http_error(500, b"key sk-abcdefghijklmnopqrstuvwx \x1b[31mred\n" + b"x" * 100_000, {})
     assert error.body is not None
     assert "sk-abc" not in error.body
     assert "\x1b" not in error.body
