@@ -13,7 +13,7 @@ from pathlib import Path
 from anvil_tui import exit_codes
 from anvil_tui.cli.output import Output
 from anvil_tui.cli.parser import build_parser
-from anvil_tui.errors import AnvilError
+from anvil_tui.errors import AnvilError, CannotRun
 from anvil_tui.locations import Locations
 
 
@@ -42,8 +42,10 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     state: Path | None = arguments.state
     locations = Locations.default(state=state, profiles=arguments.profiles)
     if arguments.verb is None:
-        opened: int = import_module("anvil_tui.console.app").run_console(locations)
+        opened: int = import_module("anvil_tui.console.app").run_console(locations, read_only=arguments.read_only)
         return opened
+    if arguments.read_only:
+        raise CannotRun(f"--read-only is the console's; {arguments.verb} takes none")
     verb = getattr(import_module(f"anvil_tui.cli.{arguments.module}"), arguments.function)
     code: int = verb(arguments, locations, output)
     return code

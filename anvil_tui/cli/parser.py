@@ -40,6 +40,9 @@ def build_parser() -> argparse.ArgumentParser:
     for target, default in ((parser, None), (common, argparse.SUPPRESS)):
         target.add_argument("--profiles", type=Path, metavar="DIR", default=default, help="folder of your own profiles")
         target.add_argument("--state", type=Path, metavar="DIR", default=default, help="folder of lanes and campaigns")
+    parser.add_argument(
+        "--read-only", action="store_true", help="open the console so that it only looks: nothing is started or written"
+    )
     parser.set_defaults(verb=None, json=False)
     verbs = parser.add_subparsers(metavar="VERB", dest="verb")
 

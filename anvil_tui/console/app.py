@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -22,15 +23,17 @@ from textual.screen import Screen
 
 from anvil_tui import clock, exit_codes
 from anvil_tui.campaigns import hold
+from anvil_tui.console import clipboard
 from anvil_tui.console.acts import Acts, warm_up
 from anvil_tui.console.keys import KEYS
 from anvil_tui.console.messages import ActDone, TerminalLost
+from anvil_tui.console.mouse import report_mouse
+from anvil_tui.console.saved import save
 from anvil_tui.console.screens.live import LiveScreen
 from anvil_tui.console.snapshot import Desk
 from anvil_tui.console.sources.desk_source import DeskSource
 from anvil_tui.console.sources.gpu_source import GpuSource, GpuWish
 from anvil_tui.console.sources.log_source import LogSource, LogWish
-from anvil_tui.files import write_atomic
 from anvil_tui.locations import Locations
 from anvil_tui.text import redact
 
@@ -39,8 +42,6 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _JOIN_SECONDS = 2.0
 _TWICE_SECONDS = 2.0
 _WARM_UP_SECONDS = 1.0
-_CLIPBOARD_BYTES = 64 << 10
-"""Terminals differ in how much of one OSC 52 they take; more than this none is trusted with."""
 _THEMES = ("textual-dark", "textual-light", "nord", "gruvbox", "solarized-dark", "solarized-light")
 
 
@@ -58,11 +59,16 @@ class ConsoleApp(App[None]):
         Binding("ctrl+z", "no_suspend", show=False, priority=True),
     ]
 
-    def __init__(self, locations: Locations) -> None:
+    def __init__(self, locations: Locations, *, read_only: bool = False) -> None:
+        """`read_only`: nothing is started, stopped or written but what the operator saves."""
         super().__init__()
         self.locations = locations
+        self.read_only = read_only
+        self.has_mouse = True
+        """Whether the mouse is the console's, and not the terminal's."""
         self.crash_report: Path | None = None
         """Where the traceback of a fault of ours went."""
+        self.crash_text = b""
         post = self._deliver
         self.acts = Acts(locations, post)
         self.log_source = LogSource(post)
@@ -83,7 +89,7 @@ class ConsoleApp(App[None]):
         for source in self._sources:
             source.start()
         self.set_timer(_WARM_UP_SECONDS, warm_up)
-        if hold.applies():
+        if hold.applies() and not self.read_only:
             self.acts.start("hold the WSL distro open", hold.start, self._tell_hold)
 
     def _tell_hold(self, done: ActDone) -> None:
@@ -129,19 +135,16 @@ class ConsoleApp(App[None]):
     def save_picture(self) -> None:
         """Write the screen as SVG into the state folder, in a thread."""
         svg = self.export_screenshot(title="anvil-tui")
-        path = self.locations.state / f"console-{clock.utc_basic()}.svg"
 
-        def write(_: Locations) -> str:
-            path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
-            write_atomic(path, svg.encode())
-            return f"screenshot: {path}"
+        def write(locations: Locations) -> str:
+            return f"screenshot: {save(locations, 'screen', 'svg', svg.encode())}"
 
         self.acts.start("screenshot", write, lambda done: self._live.note(done.error or done.value))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every key of the live screen by its title."""
         for key in KEYS if screen is self._live else ():
-            if key.palette:
+            if key.palette and not (key.acts and self.read_only):
                 yield SystemCommand(key.title, f"key {key.label}    {key.id}", self._runner(key.action))
 
     def _runner(self, action: str) -> Callable[[], Awaitable[None]]:
@@ -154,10 +157,10 @@ class ConsoleApp(App[None]):
         """ctrl+c: copy what is selected, else stop the run, else quit when pressed twice."""
         selected = self.screen.get_selected_text()
         if selected:
-            self._live.note(self.send_to_clipboard(selected))
+            self.copy(selected, "the selection")
             self.screen.clear_selection()
             return
-        if self.screen is self._live and self._live.desk.running is not None:
+        if self.screen is self._live and self._live.desk.running is not None and not self.read_only:
             self._live.action_stop_run()
             return
         now = time.monotonic()
@@ -167,13 +170,30 @@ class ConsoleApp(App[None]):
         self._interrupted_at = now
         self._live.note("ctrl+c again quits")
 
-    def send_to_clipboard(self, text: str) -> str:
-        """Send a text to the terminal's clipboard (OSC 52) and say so: whether it took it, a terminal does not tell."""
-        size = len(text.encode("utf-8", "replace"))
-        if size > _CLIPBOARD_BYTES:
-            return f"not copied: {size:,} bytes, and a terminal's clipboard takes {_CLIPBOARD_BYTES:,} at most"
-        self.copy_to_clipboard(text)
-        return f"sent to the terminal's clipboard ({len(text):,} characters)"
+    def copy(self, text: str, what: str) -> None:
+        """Send a text to a clipboard, or into a file, and note where it went."""
+
+        def tell(done: ActDone) -> None:
+            if done.error is not None:
+                self._live.note(done.error, "bad")
+                return
+            sent: clipboard.Sent = done.value
+            if sent.by_terminal:
+                self.copy_to_clipboard(text)
+            self._live.note(f"{what}: {sent.words}")
+
+        self.acts.start("copy", lambda locations: clipboard.send(text, locations), tell)
+
+    def toggle_mouse(self) -> bool:
+        """Give the mouse to the terminal, or take it back; whether the console has it now."""
+        self.has_mouse = not self.has_mouse
+        report_mouse(self._driver, self.has_mouse)
+        return self.has_mouse
+
+    @property
+    def refusals(self) -> dict[str, str]:
+        """By the id of a key of the live screen why it does nothing now."""
+        return self._live.refusals
 
     def next_theme(self) -> str:
         """Go to the next theme; returns its name. The colours of every screen are the theme's."""
@@ -216,24 +236,21 @@ class ConsoleApp(App[None]):
         """A fault of ours: the traceback goes to a file, without the values of variables; two lines tell of it."""
         error = self._exception
         text = "".join(traceback.format_exception(error)) if error is not None else traceback.format_exc()
-        path = self.locations.state / f"console-crash-{clock.utc_basic()}.log"
-        try:
-            path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
-            write_atomic(path, redact(text.encode("utf-8", "replace"))[0])
-            self.crash_report = path
-        except OSError:
-            self.crash_report = None
+        self.crash_text = redact(text.encode("utf-8", "replace"))[0]
+        if not self.read_only:
+            with contextlib.suppress(OSError):
+                self.crash_report = save(self.locations, "crash", "log", self.crash_text)
         self._close_messages_no_wait()
 
 
-def run_console(locations: Locations) -> int:
+def run_console(locations: Locations, *, read_only: bool = False) -> int:
     """Open the console; returns the process's exit code. Without a terminal it says so and returns BAD_INPUT."""
     # All three: with its output in a file Textual takes another size for the terminal's and lays out without end.
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         sys.stderr.write(f"anvil-tui: {_NO_TERMINAL}\n")
         return exit_codes.BAD_INPUT
-    app = ConsoleApp(locations)
-    lock = hold.console_lock() if hold.applies() else None
+    app = ConsoleApp(locations, read_only=read_only)
+    lock = hold.console_lock() if hold.applies() and not read_only else None
     watch = threading.Thread(target=_watch_terminal, args=(app, sys.stdin.fileno()), name="terminal", daemon=True)
     watch.start()
     app.run()
@@ -241,10 +258,12 @@ def run_console(locations: Locations) -> int:
     if lock is not None:
         lock.release()
     if app._exception is not None:
-        where = f"its traceback is in {app.crash_report}" if app.crash_report else "its traceback could not be written"
+        where = f"its traceback is in {app.crash_report}" if app.crash_report else "its traceback is in no file"
         kind = type(app._exception).__name__
         sys.stderr.write(f"anvil-tui: the console met a fault of its own ({kind}); a run goes on.\n")
         sys.stderr.write(f"anvil-tui: {where}\n")
+        if app.crash_report is None:
+            sys.stderr.write(app.crash_text.decode("utf-8", "replace"))
         return exit_codes.CHECK_FAILED
     return app.return_code or 0
 

@@ -18,7 +18,7 @@ from anvil_tui.console.paired import compare_view
 from anvil_tui.console.paired.comparison import CompareRead, Comparison
 from anvil_tui.console.snapshot import Note
 from anvil_tui.console.sources.source import Post, Source
-from anvil_tui.console.views import notes_view
+from anvil_tui.console.views import keys_view, notes_view
 from anvil_tui.console.views.figures import STYLES, outside
 from anvil_tui.console.widgets.line import Line
 
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     from anvil_tui.console.app import ConsoleApp
 
 _KEYS = (
-    ("1-3", "Tab"),
-    ("j k", "Scroll"),
-    ("d", "Decide"),
-    ("b", "Seal"),
-    ("v", "Verify"),
-    ("o", "Report"),
-    ("esc", "Back"),
+    ("1-3", "Tab", ""),
+    ("j k", "Scroll", ""),
+    ("d", "Decide", "campaign.decide"),
+    ("b", "Seal", "bundle.make"),
+    ("v", "Verify", "bundle.verify"),
+    ("o", "Report", "campaign.report"),
+    ("esc", "Back", ""),
 )
+"""Each with its word, and with the id of the live screen's key that it is."""
 
 
 class CompareScreen(Screen[None]):
@@ -121,7 +122,8 @@ class CompareScreen(Screen[None]):
             self.query_one("#compare-lines", Static).update(content)
         note = self._newest()
         self.query_one("#compare-note", Line).say(notes_view.note_line(note, width - 2) if note else Content(""))
-        parts = [part for key, word in _KEYS for part in ((f" {key}", "bold $text-primary"), (f" {word} ", ""))]
+        off = app.refusals
+        parts = [part for key, word, id in _KEYS for part in keys_view.key_words(key, word, off=id in off)]
         self.query_one("#compare-keys", Line).say(Content.assemble(*parts))
 
     def action_tab(self, tab: compare_view.Tab) -> None:

@@ -28,6 +28,8 @@ class PairedOperatorScreen(OperatorScreen):
 
     def action_paired(self) -> None:
         """Pick a campaign file."""
+        if self.refused("run.paired"):
+            return
         self.console_app.acts.start("read the campaign files", acts.read_files, self._pick_file)
 
     def _pick_file(self, done: ActDone) -> None:
@@ -75,8 +77,7 @@ class PairedOperatorScreen(OperatorScreen):
     def action_compare(self) -> None:
         """Show the arms of the shown campaign side by side."""
         row = self._shown_row
-        if row is None or not row.paired:
-            self.note("only a paired campaign has arms to compare: p starts one, c picks one of the history")
+        if self.refused("campaign.compare") or row is None:
             return
         # What its keys do is done with this campaign, whatever else begins meanwhile.
         self.console_app.desk.choose(Choice(campaign=row.folder.id))
@@ -95,14 +96,7 @@ class PairedOperatorScreen(OperatorScreen):
     def action_decide(self) -> None:
         """Edit the decision text of the shown campaign."""
         row = self._shown_row
-        if row is None or row.running or row.standing == "sealed":
-            self.note(
-                "no campaign is shown"
-                if row is None
-                else "it still runs: a decision follows its end"
-                if row.running
-                else "it is sealed: a decision belongs in it before that"
-            )
+        if self.refused("campaign.decide") or row is None:
             return
 
         def save(text: str, then: Done) -> None:
@@ -121,8 +115,7 @@ class PairedOperatorScreen(OperatorScreen):
     def action_report(self) -> None:
         """Tell where the report of the shown campaign is; it is written where there is none."""
         row = self._shown_row
-        if row is None or row.running:
-            self.note("no campaign is shown" if row is None else "it still runs: its report follows its end")
+        if self.refused("campaign.report") or row is None:
             return
 
         def tell(done: ActDone) -> None:

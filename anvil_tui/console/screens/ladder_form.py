@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
-from textual.widgets import Button, Input, Label, Select, Static
+from textual.widgets import Button, Input, Select, Static
 
 from anvil_tui.console.messages import Done
 from anvil_tui.console.screens.act_form import ActForm
@@ -41,22 +41,16 @@ class LadderScreen(ActForm):
         self._review: Review = review(form, lane, past)
 
     def compose(self) -> ComposeResult:
-        efforts = [(effort, effort) for effort in get_args(Effort)]
+        efforts: list[tuple[str, str]] = [(effort, effort) for effort in get_args(Effort)]
         with VerticalScroll(classes="dialog", can_focus=False) as dialog:
             dialog.border_title = Content(f"Ladder on {outside(self._lane.name, 64)}")
             dialog.border_subtitle = "enter: next, then Start    esc: leave"
             yield LabelledField("Targets (tokens)", Field(self._form.targets, id="targets"))
             yield LabelledField("Max tokens", Field(self._form.max_tokens, id="max-tokens"))
             yield LabelledField("Margin (tokens)", Field(self._form.margin, id="margin"))
-            with Horizontal(classes="field"):
-                yield Label(Content("  Reasoning effort"))
-                yield Select(
-                    efforts,
-                    value=self._form.effort or Select.NULL,
-                    prompt="the engine's default",
-                    compact=True,
-                    id="effort",
-                )
+            default, value = "the engine's default", self._form.effort or Select.NULL
+            choice = Select(efforts, value=value, prompt=default, compact=True, id="effort")
+            yield LabelledField("Reasoning effort", choice)
             yield Static("", classes="words", id="review", markup=False)
             yield Static("", classes="error", id="error", markup=False)
             with Horizontal(classes="buttons"):

@@ -14,7 +14,7 @@ from textual.events import Resize
 from anvil_tui.console.keys import KEYS, bindings
 from anvil_tui.console.messages import DeskRead, GpusRead, LogRead, SourceFailed
 from anvil_tui.console.paired import loads_view
-from anvil_tui.console.screens.log_keys import LogScreen
+from anvil_tui.console.screens.row_keys import RowScreen
 from anvil_tui.console.screens.text import TextScreen
 from anvil_tui.console.snapshot import Desk, GpuSnapshot
 from anvil_tui.console.views import (
@@ -45,7 +45,7 @@ _BUSY_FLUSHES, _CALM_FLUSHES = 5, 10
 _PANES = {"gpus": "#gpus", "rungs": "#rungs", "startup": "#startup", "log": "#log"}
 
 
-class LiveScreen(LogScreen):
+class LiveScreen(RowScreen):
     """Takes what the threads read, paints it ten times a second at most, and turns keys into acts."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings()
@@ -139,7 +139,7 @@ class LiveScreen(LogScreen):
         """Paint what is new; figures and ages twice a second."""
         if self._log_is_new:
             self._log_is_new = False
-            self.query_one(LogPane).show_log(self.log_read)
+            self.log_pane.show_log(self.log_read)
         self._flushes += 1
         if self._flushes % (_BUSY_FLUSHES if self.busy else _CALM_FLUSHES) == 1:
             self.paint()
@@ -164,19 +164,24 @@ class LiveScreen(LogScreen):
                     now_us=now_us,
                     time=self.console_app.time(),
                     width=width,
-                    paused=self._paused,
+                    labels=self._labels,
                     faults=self._faults,
                 )
             )
             self.query_one(GpuRow).show_gpus(self.gpus, desk, now_us)
             self._paint_middle(now_us)
             self.paint_notes()
-            pane = self.query_one(LogPane)
+            pane = self.log_pane
             title = log_view.log_title(
-                self.log_read, follow=pane.follow, below=pane.below, now_us=now_us, width=width - 6
+                self.log_read,
+                follow=pane.follow,
+                below=pane.below,
+                now_us=now_us,
+                width=width - 6,
+                modes=log_view.log_modes(wrap=pane.wrap, times=pane.times, marks=len(pane.marks)),
             )
             self.query_one("#log-box", Box).entitle(title, Content(outside(self.log_read.fault or "", 80)))
-            self.query_one("#keys", Line).say(keys_view.key_line(KEYS, self._dim_keys(), width))
+            self.query_one("#keys", Line).say(keys_view.key_line(KEYS, self.refusals, width))
         self._ring_once()
 
     def _paint_middle(self, now_us: int) -> None:
@@ -219,26 +224,12 @@ class LiveScreen(LogScreen):
         """The start-up report: the load's own where it is written, else what its log says so far."""
         return self.desk.report if self.desk.report is not None else self.log_read.report
 
-    def _dim_keys(self) -> frozenset[str]:
-        """Keys that do nothing now."""
-        lane, shown = self.desk.lane, self.desk.shown
-        row = shown.row if shown is not None else None
-        dim = set()
-        if self.desk.running is None:
-            dim.add("run.stop")
-        if lane is None or not lane.living:
-            dim.add("lane.stop")
-        if lane is None or lane.lane is None:
-            dim.add("run.ladder")
-        if row is None or row.running or row.signed:
-            dim.add("bundle.make")
-        if row is None or row.standing != "sealed":
-            dim.add("bundle.verify")
-        if row is None or row.standing not in ("interrupted", "stopped"):
-            dim.add("run.resume")
-        if row is None or not row.paired:
-            dim.add("campaign.compare")
-        return frozenset(dim)
+    @property
+    def _labels(self) -> tuple[str, ...]:
+        """What the top bar says of the console itself."""
+        paused = [f"PAUSED +{self._paused}"] if self._paused is not None else []
+        mouse = [] if self.console_app.has_mouse else ["MOUSE OFF"]
+        return (*paused, *mouse, *(["READ ONLY"] if self.console_app.read_only else []))
 
     def _ring_once(self) -> None:
         """One bell a crossing of the reserve; the word stays on the screen for as long as the cause lasts."""
@@ -250,7 +241,7 @@ class LiveScreen(LogScreen):
     # Keys: console and panes.
 
     def action_help(self) -> None:
-        self.app.push_screen(TextScreen("Keys", keys_view.help_lines(KEYS)))
+        self.app.push_screen(TextScreen("Keys", keys_view.help_lines(KEYS, self.refusals, self._labels)))
 
     def action_palette(self) -> None:
         self.app.action_command_palette()
@@ -261,6 +252,14 @@ class LiveScreen(LogScreen):
 
     def action_theme(self) -> None:
         self.note(f"theme: {self.console_app.next_theme()}")
+
+    def action_mouse(self) -> None:
+        """Give the mouse to the terminal, or take it back."""
+        if self.console_app.toggle_mouse():
+            self.note("the mouse is the console's again")
+        else:
+            self.note("the mouse is the terminal's: its own selection works; M takes it back")
+        self.paint()
 
     def action_screenshot(self) -> None:
         self.console_app.save_picture()
@@ -306,28 +305,6 @@ class LiveScreen(LogScreen):
             self.action_follow()
         else:
             self._close_filter(clear=True)
-
-    # Keys: rows.
-
-    @on(RowList.Chosen)
-    def use_row(self, event: RowList.Chosen) -> None:
-        if event.list_id == "startup":
-            self._jump_to_line(event.row.id)
-        else:
-            self._show_run(event.row.id)
-
-    def _jump_to_line(self, row_id: str) -> None:
-        offset = startup_view.offset_of(row_id)
-        if offset is not None:
-            self._close_filter(clear=True)
-            self.console_app.log_source.jump(offset)
-
-    def _show_run(self, run_id: str) -> None:
-        shown = self.desk.shown
-        run = next((run for run in shown.row.view.runs if run.run == run_id), None) if shown else None
-        if shown is not None and run is not None:
-            detail = rungs_view.run_detail(run, shown.figures.get(run_id))
-            self.app.push_screen(TextScreen(outside(run_id, 100), detail))
 
 
 def shape(desk: Desk) -> tuple[object, ...]:

@@ -12,6 +12,7 @@ from textual.screen import Screen
 from anvil_tui.campaigns import control, hold
 from anvil_tui.console import acts
 from anvil_tui.console.messages import ActDone, Done
+from anvil_tui.console.refusals import refusals
 from anvil_tui.console.screens.confirm import Answer, ConfirmScreen
 from anvil_tui.console.screens.ladder_form import LadderScreen
 from anvil_tui.console.screens.picker import PickerScreen
@@ -54,6 +55,18 @@ class OperatorScreen(Screen[None]):
     def paint_notes(self) -> None:
         """Show the notes; the live screen knows where."""
 
+    @property
+    def refusals(self) -> dict[str, str]:
+        """By the id of a key why it does nothing now."""
+        return refusals(self.desk, read_only=self.console_app.read_only)
+
+    def refused(self, id: str) -> bool:
+        """Whether a key does nothing now; it says why."""
+        why = self.refusals.get(id)
+        if why is not None:
+            self.note(why)
+        return why is not None
+
     def _told(self, done: ActDone) -> None:
         """The outcome of an act that has no screen of its own."""
         self.note(done.error or str(done.value), "bad" if done.error else "good")
@@ -86,7 +99,7 @@ class OperatorScreen(Screen[None]):
             lines.append(Content.styled(f"Not done yet: {', '.join(sorted(busy))}.", "$text-warning"))
         label = "Leave it running" if running is not None else "Leave"
         answers = [Answer("leave", label, "y", "primary"), Answer("cancel", "Cancel", "n")]
-        if running is not None:
+        if running is not None and not self.console_app.read_only:
             answers.insert(1, Answer("stop", "Stop it and leave", "s", "error"))
         question = ConfirmScreen("Leave the console?", Content("\n").join(lines), tuple(answers), escape="cancel")
         self.app.push_screen(question, lambda answer: self._leave(running, answer))
@@ -102,14 +115,14 @@ class OperatorScreen(Screen[None]):
     # Keys: lanes and campaigns.
 
     def action_lanes(self) -> None:
-        """Pick a lane: one that is down is started, another one is shown."""
-        lanes, now_us = self.desk.lanes, self.console_app.now_us()
+        """Pick a lane: one that is down is started, another one is shown; read-only every one is shown."""
+        lanes, now_us, starts = self.desk.lanes, self.console_app.now_us(), not self.console_app.read_only
         by_name = {lane.name: lane for lane in lanes}
         picker = PickerScreen(
             "Lanes",
             lambda width: history_view.lane_rows(lanes, now_us, width),
-            lambda name, width: history_view.lane_facts(by_name[name], width),
-            "enter: start or show    esc: leave",
+            lambda name, width: history_view.lane_facts(by_name[name], width, starts=starts),
+            "enter: start or show    esc: leave" if starts else "enter: show    esc: leave",
             self.desk.lane.name if self.desk.lane is not None else None,
         )
         self.app.push_screen(picker, self._use_lane)
@@ -124,6 +137,9 @@ class OperatorScreen(Screen[None]):
         self.console_app.desk.choose(Choice(lane=row.name))
         if row.living or row.lane.kind == "attach":
             return
+        if self.console_app.read_only:
+            self.note(f"READ ONLY: {row.name} is shown, not started")
+            return
         self.note(f"starting {row.name}")
         self.console_app.acts.start(f"start {row.name}", acts.begin_startup(row.lane), self._begun)
 
@@ -136,8 +152,7 @@ class OperatorScreen(Screen[None]):
     def action_campaigns(self) -> None:
         """Pick a campaign of the history."""
         campaigns = self.desk.campaigns
-        if not campaigns:
-            self.note("no campaign yet: u starts a lane, l climbs a ladder")
+        if self.refused("campaign.pick"):
             return
         by_id = {row.folder.id: row for row in campaigns}
         picker = PickerScreen(
@@ -155,8 +170,7 @@ class OperatorScreen(Screen[None]):
 
     def action_ladder(self) -> None:
         lane = self.desk.lane
-        if lane is None or lane.lane is None:
-            self.note("no lane is shown: u picks one")
+        if self.refused("run.ladder") or lane is None or lane.lane is None:
             return
         profile = lane.lane
 
@@ -169,10 +183,7 @@ class OperatorScreen(Screen[None]):
 
     def action_stop_lane(self) -> None:
         lane = self.desk.lane
-        if lane is None or not lane.living:
-            self.note(
-                "no lane of this console runs here" if lane is None else f"{lane.name} is {lane.state}: nothing to stop"
-            )
+        if self.refused("lane.stop") or lane is None:
             return
         state = startup_view.lane_words(lane, self.console_app.now_us())
         words = [Content(f"{outside(f'{lane.name}, load {lane.load_id}', 200)}: {state}.")]
@@ -195,8 +206,7 @@ class OperatorScreen(Screen[None]):
     def action_stop_run(self) -> None:
         """Ask, then SIGTERM, then SIGKILL: each only when the one before was not heard."""
         row = self.desk.running
-        if row is None:
-            self.note("no run to stop")
+        if self.refused("run.stop") or row is None:
             return
         if self._stop.campaign != row.folder.id:
             self._stop = StopAsked()
@@ -240,8 +250,7 @@ class OperatorScreen(Screen[None]):
 
     def action_resume(self) -> None:
         row = self.desk.shown.row if self.desk.shown is not None else None
-        if row is None or row.standing not in ("interrupted", "stopped"):
-            self.note("only an interrupted or stopped campaign can be resumed")
+        if self.refused("run.resume") or row is None:
             return
         words = (
             "its open block is redone whole; blocks that are done stay"
@@ -259,8 +268,7 @@ class OperatorScreen(Screen[None]):
 
     def action_acknowledge(self) -> None:
         row = self.desk.running
-        if row is None:
-            self.note("no run, so no alarm to acknowledge")
+        if self.refused("alarm.acknowledge") or row is None:
             return
         self.console_app.acts.start(
             "acknowledge",
@@ -272,15 +280,7 @@ class OperatorScreen(Screen[None]):
 
     def action_seal(self) -> None:
         row = self.desk.shown.row if self.desk.shown is not None else None
-        if row is None or row.running or row.signed:
-            words = (
-                "no campaign is shown"
-                if row is None
-                else "it still runs: x stops it"
-                if row.running
-                else "it is signed already; v verifies it"
-            )
-            self.note(words)
+        if self.refused("bundle.make") or row is None:
             return
 
         def ask(done: ActDone) -> None:
@@ -306,8 +306,7 @@ class OperatorScreen(Screen[None]):
 
     def action_verify(self) -> None:
         row = self.desk.shown.row if self.desk.shown is not None else None
-        if row is None or row.standing != "sealed":
-            self.note("nothing to verify: the shown campaign is not sealed; b seals it")
+        if self.refused("bundle.verify") or row is None:
             return
 
         def tell(done: ActDone) -> None:

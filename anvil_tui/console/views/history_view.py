@@ -30,8 +30,8 @@ def lane_rows(lanes: Sequence[LaneRow], now_us: int, width: int) -> tuple[Row, .
     return tuple(rows)
 
 
-def lane_facts(lane: LaneRow, width: int) -> Content:
-    """What will be started, and what enter does."""
+def lane_facts(lane: LaneRow, width: int, *, starts: bool = True) -> Content:
+    """What will be started, and what enter does; `starts`: whether this console starts lanes."""
     if lane.lane is None:
         return Content.styled(outside(lane.words, 600), STYLES["bad"])
     profile, recipe, endpoint = lane.lane.profile, lane.lane.profile.recipe, lane.lane.profile.endpoint
@@ -40,7 +40,7 @@ def lane_facts(lane: LaneRow, width: int) -> Content:
         if profile.gpus.policy == "enforce"
         else f", {profile.gpus.policy}: {outside(profile.gpus.reason or '', 200)}"
     )
-    act = "enter shows it" if lane.living or lane.state == "attached" else "enter starts it"
+    act = "enter shows it" if lane.living or lane.state == "attached" or not starts else "enter starts it"
     if lane.lane.kind == "attach":
         act = "attached: someone else runs it; l measures it"
     lines = [

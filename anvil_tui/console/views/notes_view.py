@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from anvil_tui.console.snapshot import Note
+from anvil_tui.console.snapshot import Level, Note
 from anvil_tui.console.views.figures import STYLES, clock_of, fit, outside
+
+_SIGNS: dict[Level, str] = {"info": " ", "good": "+", "warn": "!", "bad": "×"}
 
 
 def merged(campaign: Sequence[Note], own: Sequence[Note]) -> list[Note]:
@@ -16,10 +18,11 @@ def merged(campaign: Sequence[Note], own: Sequence[Note]) -> list[Note]:
 
 
 def note_line(note: Note, width: int) -> Content:
-    """One note in a line."""
-    room = max(0, width - 10)
+    """One note in a line, its level told by a sign and by its colour."""
+    room = max(0, width - 11)
+    words = fit(outside(note.words, 1000), room)
     return Content.assemble(
-        (clock_of(note.at), "$foreground-muted"), "  ", (fit(outside(note.words, 1000), room), STYLES[note.level])
+        (clock_of(note.at), "$foreground-muted"), " ", (f"{_SIGNS[note.level]} {words}", STYLES[note.level])
     )
 
 

@@ -89,18 +89,23 @@ def run_words(row: CampaignRow | None) -> tuple[str, str]:
 
 
 def top_line(
-    desk: Desk, gpus: GpuSnapshot, *, now_us: int, time: str, width: int, paused: int | None, faults: tuple[str, ...]
+    desk: Desk,
+    gpus: GpuSnapshot,
+    *,
+    now_us: int,
+    time: str,
+    width: int,
+    labels: tuple[str, ...] = (),
+    faults: tuple[str, ...],
 ) -> Content:
-    """The bar: product, lane and its state, campaign, labels; at the right the worst word and the time of day."""
+    """The bar: product, lane and its state, campaign; at the right `labels`, the worst word and the time of day."""
     lane = desk.lane
     row = desk.shown.row if desk.shown is not None else None
     rehearsal = bool(
         (lane is not None and lane.lane is not None and lane.lane.rehearsal) or (row and row.view.rehearsal)
     )
     word = worst(desk, gpus, now_us, faults)
-    right: list[tuple[str, str]] = []
-    if paused is not None:
-        right.append((f" PAUSED +{paused} ", "bold reverse"))
+    right = [(f" {label} ", "bold reverse") for label in labels]
     if rehearsal:
         right.append((" REHEARSAL ", "bold $text-warning on $warning-muted"))
     right += [

@@ -6,7 +6,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.events import Key
-from textual.widgets import Input, Label
+from textual.widgets import Input, Label, Select
 
 from anvil_tui.console.views.figures import outside
 
@@ -35,9 +35,9 @@ class Field(Input):
 
 
 class LabelledField(Horizontal):
-    """A field behind its label; a mark says which one has the focus, not a colour alone."""
+    """A field or a choice behind its label; a mark says which one has the focus, not a colour alone."""
 
-    def __init__(self, label: str, field: Field) -> None:
+    def __init__(self, label: str, field: Field | Select[str]) -> None:
         super().__init__(classes="field")
         self._label, self._field = label, field
 

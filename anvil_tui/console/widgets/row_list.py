@@ -1,16 +1,21 @@
-"""A list of rows with a cursor, fed anew as often as one likes: the cursor and the place stay."""
+"""A list of rows with a cursor, fed anew as often as one likes: the cursor and the place stay. A sign tells it too."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rich.segment import Segment
 from textual import on
 from textual.geometry import Region
 from textual.message import Message
+from textual.strip import Strip
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from anvil_tui.console.views.figures import Row
+
+_SIGN = 1
+"""Cells before each row, for the sign of the cursor."""
 
 
 class RowList(OptionList):
@@ -52,7 +57,17 @@ class RowList(OptionList):
     @property
     def row_width(self) -> int:
         """Cells that a row may fill."""
-        return max(0, self.scrollable_content_region.width)
+        return max(0, self.scrollable_content_region.width - _SIGN)
+
+    def render_line(self, y: int) -> Strip:
+        strip = super().render_line(y)
+        at = self.scroll_offset.y + y
+        sign = "▸" if self.has_focus and at == self.highlighted else " "
+        look = next((segment.style for segment in strip), None)
+        return Strip([Segment(sign, look), *strip]).crop(0, self.scrollable_content_region.width)
+
+    def _get_left_gutter_width(self) -> int:
+        return _SIGN
 
     @on(OptionList.OptionSelected)
     def tell_choice(self, event: OptionList.OptionSelected) -> None:
