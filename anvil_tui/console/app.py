@@ -28,7 +28,7 @@ from anvil_tui.console.acts import Acts, warm_up
 from anvil_tui.console.keys import KEYS
 from anvil_tui.console.messages import ActDone, TerminalLost
 from anvil_tui.console.mouse import report_mouse
-from anvil_tui.console.saved import save
+from anvil_tui.console.saved import save, told
 from anvil_tui.console.screens.live import LiveScreen
 from anvil_tui.console.snapshot import Desk
 from anvil_tui.console.sources.desk_source import DeskSource
@@ -137,7 +137,7 @@ class ConsoleApp(App[None]):
         svg = self.export_screenshot(title="anvil-tui")
 
         def write(locations: Locations) -> str:
-            return f"screenshot: {save(locations, 'screen', 'svg', svg.encode())}"
+            return f"screenshot: {told(save(locations, 'screen', 'svg', svg.encode()))}"
 
         self.acts.start("screenshot", write, lambda done: self._live.note(done.error or done.value))
 
@@ -239,7 +239,7 @@ class ConsoleApp(App[None]):
         self.crash_text = redact(text.encode("utf-8", "replace"))[0]
         if not self.read_only:
             with contextlib.suppress(OSError):
-                self.crash_report = save(self.locations, "crash", "log", self.crash_text)
+                self.crash_report = save(self.locations, "console-crash", "log", self.crash_text)
         self._close_messages_no_wait()
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from anvil_tui.campaigns import hold
-from anvil_tui.console.saved import save
+from anvil_tui.console.saved import save, told
 from anvil_tui.locations import Locations
 
 CAP_BYTES = 64 << 10
@@ -61,24 +61,23 @@ def send(text: str, locations: Locations, seat: Seat | None = None) -> Sent:
     Raises OSError where it must go into a file that cannot be written.
     """
     seat = look(os.environ) if seat is None else seat
-    size, told = len(text.encode("utf-8", "replace")), ""
+    size, failed = len(text.encode("utf-8", "replace")), ""
     if size > CAP_BYTES:
-        told = f"{size:,} bytes, and a clipboard is trusted with {CAP_BYTES:,}"
-        return _to_file(text, locations, told)
+        return _to_file(text, locations, f"{size:,} bytes, and a clipboard is trusted with {CAP_BYTES:,}")
     if seat.clip is not None and (seat.multiplexer or not seat.windows_terminal):
-        told = _by_clip(seat.clip, text)
-        if not told:
+        failed = _by_clip(seat.clip, text)
+        if not failed:
             return Sent(f"sent to the Windows clipboard by clip.exe ({len(text):,} characters)")
     if seat.swallows:
-        return _to_file(text, locations, f"{told}; {seat.swallows}" if told else seat.swallows)
+        return _to_file(text, locations, f"{failed}; {seat.swallows}" if failed else seat.swallows)
     through = " through tmux" if seat.multiplexer else ""
     words = f"sent to the terminal's clipboard{through} ({len(text):,} characters)"
-    return Sent(f"{told}; {words}" if told else words, by_terminal=True)
+    return Sent(f"{failed}; {words}" if failed else words, by_terminal=True)
 
 
 def _to_file(text: str, locations: Locations, why: str) -> Sent:
     path = save(locations, "copy", "txt", text.encode("utf-8", "replace"))
-    return Sent(f"not on a clipboard: {why}; it is in {path}")
+    return Sent(f"in {told(path)}, not on a clipboard: {why}")
 
 
 def _by_clip(clip: str, text: str) -> str:

@@ -11,12 +11,12 @@ from anvil_tui.locations import Locations
 
 
 def save(locations: Locations, what: str, suffix: str, data: bytes) -> Path:
-    """Write `console-WHAT-TIME.SUFFIX`, numbered where that stands already, into the state folder; its path.
+    """Write `WHAT-TIME.SUFFIX`, numbered where that stands already, into the state folder; its path.
 
     Raises OSError where it cannot be written.
     """
     locations.state.mkdir(parents=True, mode=0o700, exist_ok=True)
-    stem = f"console-{what}-{clock.utc_basic()}"
+    stem = f"{what}-{clock.utc_basic()}"
     for number in count(1):
         path = locations.state / f"{stem}{f'-{number}' if number > 1 else ''}.{suffix}"
         try:
@@ -25,3 +25,9 @@ def save(locations: Locations, what: str, suffix: str, data: bytes) -> Path:
             continue
         return path
     raise AssertionError("numbers do not end")
+
+
+def told(path: Path) -> str:
+    """A path as short as it can be told: a message has one line, and what is cut is not told."""
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)

@@ -11,7 +11,7 @@ from textual.widgets import Input
 from anvil_tui.console.messages import ActDone
 from anvil_tui.console.paired.keys import PairedOperatorScreen
 from anvil_tui.console.refusals import log_refusals
-from anvil_tui.console.saved import save
+from anvil_tui.console.saved import save, told
 from anvil_tui.console.screens.text import TextScreen
 from anvil_tui.console.snapshot import LogLine, LogSnapshot
 from anvil_tui.console.sources.log_rows import level_of, matcher
@@ -139,11 +139,11 @@ class LogScreen(PairedOperatorScreen):
             return
         lines, about = self.log_read.lines, _count(self.log_read.lines)
         if self.log_read.filter and self.log_read.page is None:
-            about += f" that match {self.log_read.filter!r}"
+            about += " of the filter"
 
         def write(locations: Locations) -> str:
             text = "".join(f"{line.text}\n" for line in lines)
-            return f"{about} saved: {save(locations, 'log', 'txt', text.encode('utf-8', 'replace'))}"
+            return f"{about} in {told(save(locations, 'log', 'txt', text.encode('utf-8', 'replace')))}"
 
         def tell(done: ActDone) -> None:
             self.note(done.error or done.value, "bad" if done.error else "good")

@@ -39,7 +39,7 @@ class PickerScreen(ModalScreen[str | None]):
         self._title, self._rows, self._facts, self._hint, self._at = title, rows, facts, hint, at
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog -list") as dialog:
+        with Vertical(classes="dialog -list -picker") as dialog:
             dialog.border_title = Content(self._title)
             dialog.border_subtitle = Content(self._hint)
             yield RowList("choices")

@@ -41,7 +41,8 @@ class TextScreen(ModalScreen[None]):
         scroll = self.query_one(VerticalScroll)
         scroll.focus()
         if self._at_end:
-            scroll.scroll_end(animate=False)
+            # Only when it has its height: lines that wrap make it higher than it is at first.
+            self.call_after_refresh(scroll.scroll_end, animate=False)
 
     def action_close(self) -> None:
         self.dismiss()

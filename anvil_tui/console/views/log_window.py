@@ -57,12 +57,18 @@ def without_time(text: str) -> str:
 
 
 def in_sight(lines: Sequence[LogLine], fold: Fold, top: int, height: int) -> list[tuple[int, str]]:
-    """The rows that fill a height from the line at place `top` on: the place of the line, and its part."""
+    """The rows that fill a height from the line at place `top` on: the place of the line, and its part.
+
+    Where the log ends before that, the end of what stands above fills it.
+    """
     found: list[tuple[int, str]] = []
     for place in range(top, len(lines)):
         if len(found) >= height:
             break
         found += [(place, row) for row in fold.rows(lines[place])]
+    while len(found) < height and top > 0:
+        top -= 1
+        found = [(top, row) for row in fold.rows(lines[top])][len(found) - height :] + found
     return found[:height]
 
 

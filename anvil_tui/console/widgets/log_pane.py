@@ -81,7 +81,8 @@ class LogPane(ScrollView, can_focus=True):
     @property
     def seen(self) -> tuple[LogLine, ...]:
         """The lines that are in sight, top first."""
-        return self._log.lines[self.top : self._lowest + 1]
+        rows = in_sight(self._log.lines, self._fold, self.top, self._height)
+        return self._log.lines[rows[0][0] : rows[-1][0] + 1] if rows else ()
 
     @property
     def current(self) -> LogLine | None:
@@ -236,6 +237,7 @@ class LogPane(ScrollView, can_focus=True):
     def _end(self) -> None:
         self._place = max(0, len(self._log.lines) - 1)
         self._show_row(len(self._log.lines))
+        self.refresh()
 
     def _go(self, place: int) -> None:
         """Put the cursor at a place and hold it there, in sight; far from what is seen, with some lines above it."""

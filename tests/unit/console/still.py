@@ -39,9 +39,11 @@ def locations(root: Path) -> Locations:
 
 
 @asynccontextmanager
-async def still(root: Path, size: tuple[int, int] = (120, 40)) -> AsyncIterator[tuple[StillApp, Pilot[None]]]:
+async def still(
+    root: Path, size: tuple[int, int] = (120, 40), *, read_only: bool = False
+) -> AsyncIterator[tuple[StillApp, Pilot[None]]]:
     """The app on a screen of this size."""
-    app = StillApp(locations(root))
+    app = StillApp(locations(root), read_only=read_only)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         yield app, pilot
@@ -66,6 +68,15 @@ async def settle(app: StillApp, pilot: Pilot[None]) -> None:
         live.flush()
         live.paint()
     await pilot.pause()
+
+
+async def acts_done(app: StillApp, pilot: Pilot[None]) -> None:
+    """Let the threads of acts end, and their outcomes be taken up and painted."""
+    for _ in range(500):
+        await pilot.pause(0.01)
+        if not app.acts.open:
+            break
+    await settle(app, pilot)
 
 
 def live_of(app: StillApp) -> LiveScreen:

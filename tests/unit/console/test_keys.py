@@ -15,7 +15,6 @@ from anvil_tui.console.screens.ladder_form import LadderScreen
 from anvil_tui.console.screens.picker import PickerScreen
 from anvil_tui.console.screens.seal import SealScreen
 from anvil_tui.console.screens.text import TextScreen
-from anvil_tui.console.widgets.log_pane import LogPane
 from anvil_tui.records.vram import Policy
 from tests.unit.console import scenes
 from tests.unit.console.still import live_of, settle, show, still, text_of
@@ -113,109 +112,6 @@ async def test_pause_freezes_the_screen_and_counts(tmp_path: Path) -> None:
         await pilot.press("space")
         await show(app, pilot, scenes.ladder_desk(), scenes.gpus((5000, 5000)), scenes.log("after"))
         assert "PAUSED" not in text_of(app) and "after" in text_of(app)
-
-
-async def test_filter_asks_the_log_thread_and_escape_clears_it(tmp_path: Path) -> None:
-    async with still(tmp_path) as (app, pilot):
-        await show(app, pilot, scenes.ladder_desk(), None, MANY)
-        await pilot.press("slash", *"q!x")
-        await pilot.pause()
-        assert app.log_source._filter == "q!x", "letters are typed, not keys, while the filter has the focus"
-        await pilot.press("enter")
-        assert app.focused is live_of(app).query_one(LogPane)
-        assert live_of(app).query_one("#filter", Input).has_class("-open"), "a filter that is on stays visible"
-        await pilot.press("escape")
-        await pilot.pause()
-        assert app.log_source._filter == ""
-        assert not live_of(app).query_one("#filter", Input).has_class("-open")
-
-
-async def test_the_log_keeps_your_place_and_follows_again(tmp_path: Path) -> None:
-    async with still(tmp_path) as (app, pilot):
-        live = live_of(app)
-        await show(app, pilot, scenes.ladder_desk(), None, MANY)
-        pane = live.query_one(LogPane)
-        assert pane.follow and "line 199" in text_of(app)
-        await pilot.press("pageup")
-        await settle(app, pilot)
-        assert not pane.follow
-        top = MANY.lines[pane.top].text
-        grown = dataclasses.replace(MANY, lines=scenes.log(*(f"line {n}" for n in range(260))).lines[40:])
-        live.post_message(LogRead(grown))
-        await settle(app, pilot)
-        assert grown.lines[pane.top].text == top, "what was pruned above and what came below moves nothing"
-        assert "held, +" in text_of(app)
-        await pilot.press("G")
-        await settle(app, pilot)
-        assert pane.follow and "line 259" in text_of(app)
-        await pilot.press("g")
-        await settle(app, pilot)
-        assert pane.top == 0 and not pane.follow
-        await pilot.press("f")
-        await settle(app, pilot)
-        assert pane.follow
-
-
-LOUD = scenes.log(*(f"ERROR {number}" if number in (20, 100, 102) else f"line {number}" for number in range(200)))
-
-
-async def test_the_errors_are_gone_through_both_ways_and_round(tmp_path: Path) -> None:
-    async with still(tmp_path) as (app, pilot):
-        await show(app, pilot, scenes.ladder_desk(), None, LOUD)
-        pane = live_of(app).query_one(LogPane)
-        marked = []
-        for key in "eeeeEEE":
-            await pilot.press(key)
-            await settle(app, pilot)
-            assert not pane.follow and pane.current is not None
-            marked.append(pane.current.number)
-        assert marked == [102, 100, 20, 102, 20, 100, 102]
-        await pilot.press("g", "E")
-        assert pane.current is not None and pane.current.number == 20, "without a mark in sight: from what is seen"
-
-
-async def test_hits_of_a_filter_are_gone_through(tmp_path: Path) -> None:
-    async with still(tmp_path) as (app, pilot):
-        lines = tuple(line for line in MANY.lines if "line 1" in line.text)
-        await show(app, pilot, scenes.ladder_desk(), None, dataclasses.replace(MANY, lines=lines, filter="line 1"))
-        pane = live_of(app).query_one(LogPane)
-        marked = []
-        for key in "gnnNN":
-            await pilot.press(key)
-            await settle(app, pilot)
-            assert pane.current is not None
-            marked.append(pane.current.text)
-        assert marked[1:] == ["line 1", "line 10", "line 1", "line 199"]
-        # Around a jump every line is shown; hits are those that match.
-        page = dataclasses.replace(MANY, page=MANY.lines[20].offset, filter="line 3")
-        live_of(app).post_message(LogRead(page))
-        await settle(app, pilot)
-        await pilot.press("n")
-        assert pane.current is not None and pane.current.text == "line 30"
-        live_of(app).post_message(LogRead(dataclasses.replace(MANY, filter="(", fault="filter: missing )")))
-        await settle(app, pilot)
-        await pilot.press("n")
-        assert "filter: missing )" in text_of(app)
-
-
-async def test_lines_are_sent_to_the_clipboard_and_no_more_is_claimed(tmp_path: Path) -> None:
-    async with still(tmp_path) as (app, pilot):
-        await show(app, pilot, scenes.ladder_desk(), None, LOUD)
-        pane = live_of(app).query_one(LogPane)
-        await pilot.press("y")
-        assert app.clipboard == "line 199", "the newest, while nothing is marked"
-        await pilot.press("e", "y")
-        await settle(app, pilot)
-        assert app.clipboard == "ERROR 102"
-        assert "1 log line: sent to the terminal's clipboard (9 characters)" in text_of(app)
-        await pilot.click(LogPane, offset=(5, 2))
-        await pilot.press("y")
-        assert app.clipboard == LOUD.lines[pane.top + 2].text
-        await pilot.press("Y")
-        assert app.clipboard.split("\n") == [line.text for line in pane.seen]
-        app.copy_to_clipboard("before")
-        assert app.send_to_clipboard("x" * 70_000).startswith("not copied: 70,000 bytes")
-        assert app.clipboard == "before"
 
 
 async def test_ctrl_c_stops_a_run_and_else_quits_when_pressed_twice(tmp_path: Path) -> None:
@@ -375,6 +271,9 @@ async def test_sealing_asks_twice_for_a_new_passphrase_and_never_shows_it(tmp_pa
         ("e", "no error line in the lines that are kept"),
         ("E", "no error line in the lines that are kept"),
         ("n", "no filter is set: / sets one"),
+        ("m", "no log line to mark"),
+        ("apostrophe", "no line is marked: m marks one"),
+        ("ctrl+s", "no log line to save"),
         ("y", "no log line to copy"),
         ("Y", "no log line to copy"),
         ("ctrl+c", "ctrl+c again quits"),

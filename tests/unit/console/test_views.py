@@ -242,7 +242,7 @@ def test_the_worst_in_a_word(desk: Desk, gpus: GpuSnapshot, word: str) -> None:
 def test_the_top_bar_fills_its_line_and_keeps_the_alarm(width: int) -> None:
     for desk in (scenes.empty_desk(), scenes.ladder_desk(), scenes.sealed_desk()):
         line = top_view.top_line(
-            desk, scenes.gpus(), now_us=scenes.NOW_US, time="12:04:31", width=width, paused=12, faults=()
+            desk, scenes.gpus(), now_us=scenes.NOW_US, time="12:04:31", width=width, labels=("PAUSED +12",), faults=()
         )
         assert line.cell_length <= width
         assert line.plain.endswith("12:04:31")
@@ -262,7 +262,7 @@ def test_every_key_has_one_id_and_stands_in_the_help() -> None:
     assert len({key.id for key in KEYS}) == len(KEYS)
     taken = [one for key in KEYS for one in key.keys.split(",")]
     assert len(taken) == len(set(taken))
-    told = "\n".join(line.plain for line in keys_view.help_lines(KEYS))
+    told = "\n".join(line.plain for line in keys_view.help_lines(KEYS, {}))
     assert all(key.title.partition(": ")[2] in told for key in KEYS)
 
 
