@@ -56,7 +56,7 @@ KEYS = (
     Key("pane.log", "4", "pane('log')", "pane: Log"),
     Key("pane.notes", "5", "notes", "pane: All messages of the campaign"),
     Key("pane.next", "tab", "app.focus_next", "pane: The next one"),
-    Key("pane.previous", "shift+tab", "app.focus_previous", "pane: The one before", shown="⇧tab"),
+    Key("pane.previous", "shift+tab", "app.focus_previous", "pane: The one before", shown="S-tab"),
     Key("pane.zoom", "z", "zoom", "pane: Zoom the focused one; esc goes back"),
     Key("pane.down", "j,down", "move(1)", "pane: Down a row or a log line", shown="j ↓"),
     Key("pane.up", "k,up", "move(-1)", "pane: Up a row or a log line", shown="k ↑"),

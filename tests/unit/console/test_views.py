@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
@@ -264,6 +265,19 @@ def test_every_key_has_one_id_and_stands_in_the_help() -> None:
     assert len(taken) == len(set(taken))
     told = "\n".join(line.plain for line in keys_view.help_lines(KEYS, {}))
     assert all(key.title.partition(": ")[2] in told for key in KEYS)
+
+
+def test_the_readme_lists_every_key_as_the_table_has_it() -> None:
+    """The rows of the README's table of keys, in the order of the help; those of this list are what belongs there."""
+    areas = dict.fromkeys(key.title.partition(": ")[0] for key in KEYS)
+    rows = [
+        f"| {area} | `{key.label}`{' *' if key.acts else ''} | {key.title.partition(': ')[2]} |"
+        for area in areas
+        for key in KEYS
+        if key.title.startswith(f"{area}: ")
+    ]
+    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+    assert "\n".join(rows) in readme, "\n".join(rows)
 
 
 def _form(**changes: object) -> LadderForm:
