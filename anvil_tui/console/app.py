@@ -34,6 +34,7 @@ from anvil_tui.console.snapshot import Desk
 from anvil_tui.console.sources.desk_source import DeskSource
 from anvil_tui.console.sources.gpu_source import GpuSource, GpuWish
 from anvil_tui.console.sources.log_source import LogSource, LogWish
+from anvil_tui.console.views.figures import outside
 from anvil_tui.locations import Locations
 from anvil_tui.text import redact
 
@@ -142,10 +143,13 @@ class ConsoleApp(App[None]):
         self.acts.start("screenshot", write, lambda done: self._live.note(done.error or done.value))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Every key of the live screen by its title."""
+        """Every key of the live screen by its title, with the reason where it does nothing now."""
+        refusals = self.refusals
         for key in KEYS if screen is self._live else ():
             if key.palette and not (key.acts and self.read_only):
-                yield SystemCommand(key.title, f"key {key.label}    {key.id}", self._runner(key.action))
+                # Textual reads this as markup, and a reason may name a lane: without this bracket nothing is markup.
+                off = f"    (off: {outside(refusals[key.id]).replace('[', '(')})" if key.id in refusals else ""
+                yield SystemCommand(key.title, f"key {key.label}    {key.id}{off}", self._runner(key.action))
 
     def _runner(self, action: str) -> Callable[[], Awaitable[None]]:
         async def run() -> None:

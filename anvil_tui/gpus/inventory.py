@@ -16,12 +16,12 @@ _SHORTEST_PREFIX = 4
 async def inventory(
     source: Literal["nvml", "rehearsal"],
     *,
-    config: Path | None = None,
+    gpus: str | None = None,
     timelines: Path | None = None,
     start_s: float = START_S,
 ) -> Inventory | SamplerFailed:
     """Ask one short-lived sampler child which GPUs there are; a driver that is silent for `start_s` has failed."""
-    child = SamplerChild(source, 2.0, lambda _line: None, config=config, timelines=timelines, start_s=start_s)
+    child = SamplerChild(source, 2.0, lambda _line: None, gpus=gpus, timelines=timelines, start_s=start_s)
     try:
         return await child.start()
     finally:

@@ -25,16 +25,16 @@ _SENSORS_US = 2_000_000
 
 
 def sampler_argv(
-    source: Literal["nvml", "rehearsal"], hz: float, *, config: Path | None = None, timelines: Path | None = None
+    source: Literal["nvml", "rehearsal"], hz: float, *, gpus: str | None = None, timelines: Path | None = None
 ) -> tuple[str, ...]:
-    """Command line of a sampler child. A rehearsal needs its `config` file and the folder of its `timelines`."""
+    """Command line of a sampler child. A rehearsal needs its `gpus` as JSON and the folder of its `timelines`."""
     python = (sys.executable, "-P", "-m")
     if source == "nvml":
         return (*python, "anvil_tui.gpus.sampler", "--hz", f"{hz:g}")
-    assert config is not None and timelines is not None, "a rehearsal has both"
+    assert gpus is not None and timelines is not None, "a rehearsal has both"
     return (
         *python, "anvil_tui.rehearsal.sampler",
-        "--config", str(config), "--timelines", str(timelines), "--hz", f"{hz:g}",
+        "--gpus", gpus, "--timelines", str(timelines), "--hz", f"{hz:g}",
     )  # fmt: skip
 
 
@@ -51,7 +51,7 @@ class SamplerChild:
         hz: float,
         on_line: Callable[[SamplerLine], None],
         *,
-        config: Path | None = None,
+        gpus: str | None = None,
         timelines: Path | None = None,
         start_s: float = START_S,
     ) -> None:
@@ -59,7 +59,7 @@ class SamplerChild:
         self.period_us = round(1_000_000 / hz)
         self._forward = on_line
         self._child = LineChild(
-            sampler_argv(source, hz, config=config, timelines=timelines),
+            sampler_argv(source, hz, gpus=gpus, timelines=timelines),
             on_line=self._take,
             on_end=self._end,
             silence_s=max(_SILENCE_S, _SILENT_PERIODS / hz),

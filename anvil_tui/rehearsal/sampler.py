@@ -1,4 +1,4 @@
-"""Samples of the simulated GPUs: `python -m anvil_tui.rehearsal.sampler --timelines DIR --config FILE --hz 20`.
+"""Samples of the simulated GPUs: `python -m anvil_tui.rehearsal.sampler --timelines DIR --gpus JSON --hz 20`.
 
 It speaks the NVML sampler child's records on stdout, one JSON line each, and ends when its stdin closes or its parent
 dies. It needs no lane: GPUs that nobody uses are idle.
@@ -21,7 +21,7 @@ from anvil_tui import clock
 from anvil_tui.errors import AnvilError
 from anvil_tui.files import write_all
 from anvil_tui.records.lane import SimulatedGpu
-from anvil_tui.records.validation import decode_json, read_bytes
+from anvil_tui.records.validation import decode_json
 from anvil_tui.records.vram import MIB, Gpu, GpuReading, Inventory, VramSample
 from anvil_tui.rehearsal.timeline import Load, TimelineReader, timeline_path
 
@@ -92,11 +92,11 @@ def main(argv: list[str] | None = None) -> int:
     """Write samples until stdin closes or the parent is gone."""
     parser = argparse.ArgumentParser(prog="python -m anvil_tui.rehearsal.sampler", description=__doc__)
     parser.add_argument("--timelines", type=Path, required=True, help="folder of the timeline files")
-    parser.add_argument("--config", type=Path, required=True, help="JSON list of SimulatedGpu")
+    parser.add_argument("--gpus", required=True, help="JSON list of SimulatedGpu")
     parser.add_argument("--hz", type=_hz, default=20.0, help="samples a second, up to 100 (default 20)")
     asked = parser.parse_args(argv)
     try:
-        gpus = decode_json(tuple[SimulatedGpu, ...], read_bytes(asked.config), str(asked.config))
+        gpus = decode_json(tuple[SimulatedGpu, ...], asked.gpus.encode(), "--gpus")
     except AnvilError as error:
         write_all(2, f"{error}\n".encode())
         return error.exit_code

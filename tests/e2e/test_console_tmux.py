@@ -39,9 +39,9 @@ class Terminal:
         )
         return done.stdout
 
-    def open(self) -> None:
+    def open(self, *words: str) -> None:
         """Start the console from the shell; its exit code is printed when it is over."""
-        self.type(" ".join(self.bench.argv()) + "; echo ended with $?", "Enter")
+        self.type(" ".join([*self.bench.argv(), *words]) + "; echo ended with $?", "Enter")
 
     def type(self, *keys: str) -> None:
         self._tmux("send-keys", "-t", "t", *keys)
@@ -52,10 +52,15 @@ class Terminal:
     def resize(self, width: int, height: int) -> None:
         self._tmux("resize-window", "-t", "t", "-x", str(width), "-y", str(height))
 
-    def see(self, pattern: str, seconds: float = 30.0) -> str:
+    def modes(self) -> str:
+        """Whether the alternate screen is on, the mouse, every movement of it, and the cursor: a digit each."""
+        words = "#{alternate_on}#{mouse_any_flag}#{mouse_all_flag}#{cursor_flag}"
+        return self._tmux("display", "-p", "-t", "t", words).strip()
+
+    def see(self, pattern: str, seconds: float = 30.0, flags: int = 0) -> str:
         """Wait until the screen shows a match of the pattern; the screen then."""
         deadline = time.monotonic() + seconds
-        while not re.search(pattern, text := self.text()):
+        while not re.search(pattern, text := self.text(), flags):
             assert time.monotonic() < deadline, f"{pattern!r} did not show up:\n{text}"
             time.sleep(0.05)
         return text
@@ -67,10 +72,7 @@ class Terminal:
     def restored(self, code: int) -> None:
         """The console is over with this exit code, and the terminal is a plain one again."""
         self.see(f"ended with {code}\\b")
-        modes = self._tmux(
-            "display", "-p", "-t", "t", "#{alternate_on}#{mouse_any_flag}#{mouse_all_flag}#{cursor_flag}"
-        )
-        assert modes.strip() == "0001", "no alternate screen, no mouse, a cursor"
+        assert self.modes() == "0001", "no alternate screen, no mouse, a cursor"
         self.type("echo still $((40 + 2))", "Enter")
         self.see("still 42")
 
@@ -256,6 +258,37 @@ def test_sizes_from_large_to_tiny_and_back(bench: Bench, terminal: Terminal) -> 
     terminal.restored(0)
 
 
+def test_a_console_that_only_looks_writes_nothing_and_leaves_the_mouse(bench: Bench, terminal: Terminal) -> None:
+    lane = bench.rehearsal("practice", startup_seconds="2")
+    bench.good("up", lane)
+    before = _files(bench)
+    terminal.open("--read-only")
+    terminal.see("READ ONLY .*own sampler", flags=re.DOTALL)
+    terminal.type("X")
+    terminal.see("READ ONLY: this console only looks")
+    terminal.type(*"lpxbrdoa")
+    terminal.type("u")
+    terminal.see("enter: show ")
+    terminal.type("Escape")
+    terminal.gone("enter: show ")
+    terminal.type("M")
+    terminal.see("MOUSE OFF")
+    assert terminal.modes()[1:3] == "00", "the terminal has its own selection"
+    terminal.type("w", "t", "k", "m")
+    terminal.see(r"wrap  no times  1 mark")
+    terminal.type("M")
+    terminal.gone("MOUSE OFF")
+    assert terminal.modes()[1:3] == "11"
+    assert _files(bench) == before, "lanes, campaigns, locks and keys are as they were"
+    # Inside tmux as it is set up here nothing reaches a clipboard: it says so, and where the line is.
+    terminal.type("y")
+    terminal.see(rf"1 log line: in {re.escape(str(bench.state))}/copy-")
+    terminal.type("q")
+    terminal.restored(0)
+    (copied,) = [Path(path) for path in _files(bench) if path not in before]
+    assert "/v1/models" in copied.read_text() and copied.stat().st_mode & 0o777 == 0o600
+
+
 def test_without_a_terminal_it_says_so(bench: Bench) -> None:
     done = bench.run()
     assert done.returncode == 2
@@ -280,6 +313,16 @@ def test_a_terminal_that_is_lost_ends_it(bench: Bench) -> None:
     os.close(fd)
     ended = until(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid, 15, "the end of the console")
     assert ended
+
+
+def _files(bench: Bench) -> dict[str, int]:
+    """Every file of the bench but what the lane itself goes on writing, with the time of its last change."""
+    growing = ("lane.log", ".jsonl", "tmux")
+    return {
+        str(path): path.stat().st_mtime_ns
+        for path in bench.root.rglob("*")
+        if path.is_file() and not path.name.endswith(growing) and "__pycache__" not in path.parts
+    }
 
 
 def _killed_offered(terminal: Terminal) -> bool:

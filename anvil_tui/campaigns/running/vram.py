@@ -12,7 +12,7 @@ from anvil_tui import clock
 from anvil_tui.campaigns.running.session import Session
 from anvil_tui.errors import CannotRun
 from anvil_tui.evidence.reserve import judge
-from anvil_tui.files import write_all, write_atomic
+from anvil_tui.files import write_all
 from anvil_tui.gpus.host import SpillWatch, spill_applies
 from anvil_tui.gpus.inventory import choose
 from anvil_tui.gpus.supervisor import SamplerChild
@@ -38,15 +38,12 @@ _CALM_BYTES = 256 * MIB
 
 
 def sampler_of(lane: Lane, locations: Locations, hz: float, on_line: Callable[[SamplerLine], None]) -> SamplerChild:
-    """A sampler of the lane's GPUs, not started yet. The lane has a source; a rehearsal's GPUs are noted here."""
+    """A sampler of the lane's GPUs, not started yet. The lane has a source. Nothing is written for it."""
     launch = lane.profile.launch
     if not isinstance(launch, RehearsalLaunch):
         return SamplerChild("nvml", hz, on_line)
-    timelines = locations.rehearsal
-    timelines.mkdir(parents=True, mode=0o700, exist_ok=True)
-    config = timelines / f"{lane.name}.gpus.json"
-    write_atomic(config, msgspec.json.encode(launch.gpus))
-    return SamplerChild("rehearsal", hz, on_line, config=config, timelines=timelines)
+    gpus = msgspec.json.encode(launch.gpus).decode()
+    return SamplerChild("rehearsal", hz, on_line, gpus=gpus, timelines=locations.rehearsal)
 
 
 class VramWatch:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from textual.widgets import Input
 
+from anvil_tui.console.keys import KEYS
 from anvil_tui.console.messages import ActDone, LogRead
 from anvil_tui.console.screens.confirm import ConfirmScreen
 from anvil_tui.console.screens.ladder_form import LadderScreen
@@ -299,9 +300,16 @@ async def test_an_alarm_rings_once(policy: Policy, rings: int, tmp_path: Path) -
 
 async def test_the_palette_offers_every_key_and_only_on_the_live_screen(tmp_path: Path) -> None:
     async with still(tmp_path) as (app, pilot):
-        await show(app, pilot, scenes.ladder_desk())
-        titles = [command.title for command in app.get_system_commands(app.screen)]
-        assert "run: Climb a ladder of prompt lengths" in titles and len(titles) > 20
+        desk = scenes.sealed_desk()
+        assert desk.lane is not None
+        await show(app, pilot, dataclasses.replace(desk, lane=dataclasses.replace(desk.lane, name="[/]x [b")))
+        offered = {command.title: command.help for command in app.get_system_commands(app.screen)}
+        assert list(offered) == [key.title for key in KEYS if key.palette] and len(offered) == len(KEYS) - 2
+        assert offered["lane: Stop the lane"].endswith("(off: (/]x (b is stopped: nothing to stop)")
+        await pilot.press("colon", *"stop the lane")
+        await pilot.pause(0.3)
+        assert "(/]x (b is stopped" in text_of(app), "what a lane is called is no markup"
+        await pilot.press("escape", "escape")
         await pilot.press("question_mark")
         await pilot.pause()
         assert list(app.get_system_commands(app.screen)) == []

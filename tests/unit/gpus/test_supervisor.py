@@ -323,7 +323,7 @@ asyncio.run(main())
 
 
 def test_a_rehearsal_is_started_by_its_command_line_alone() -> None:
-    argv = sampler_argv("rehearsal", 20, config=Path("/c.json"), timelines=Path("/t"))
+    argv = sampler_argv("rehearsal", 20, gpus="[]", timelines=Path("/t"))
     assert argv[1:] == (
-        "-P", "-m", "anvil_tui.rehearsal.sampler", "--config", "/c.json", "--timelines", "/t", "--hz", "20",
+        "-P", "-m", "anvil_tui.rehearsal.sampler", "--gpus", "[]", "--timelines", "/t", "--hz", "20",
     )  # fmt: skip

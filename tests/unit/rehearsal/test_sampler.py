@@ -23,10 +23,9 @@ GPUS = (SimulatedGpu(uuid="GPU-a", host_mib=300), SimulatedGpu(uuid="GPU-b"))
 
 
 def arguments(folder: Path, hz: float = 50) -> list[str]:
-    config = folder / "gpus.json"
-    config.write_bytes(msgspec.json.encode(GPUS))
     module = [sys.executable, "-P", "-m", "anvil_tui.rehearsal.sampler"]
-    return [*module, "--timelines", str(folder / "timelines"), "--config", str(config), "--hz", str(hz)]
+    gpus = msgspec.json.encode(GPUS).decode()
+    return [*module, "--timelines", str(folder / "timelines"), "--gpus", gpus, "--hz", str(hz)]
 
 
 @pytest.fixture
@@ -114,9 +113,9 @@ def test_a_rate_that_cannot_be(tmp_path: Path, hz: float) -> None:
     assert "between 0.1 and 100" in done.stderr
 
 
-def test_a_config_that_cannot_be(tmp_path: Path) -> None:
+def test_gpus_that_cannot_be(tmp_path: Path) -> None:
     asked = arguments(tmp_path)
-    (tmp_path / "gpus.json").write_text('[{"uuid": "GPU-a", "total": 1}]')
+    asked[asked.index("--gpus") + 1] = '[{"uuid": "GPU-a", "total": 1}]'
     done = subprocess.run(asked, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "[0].total: unknown key" in done.stderr
