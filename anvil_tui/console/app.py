@@ -159,7 +159,7 @@ class ConsoleApp(App[None]):
 
     def action_interrupt(self) -> None:
         """ctrl+c: copy what is selected, else stop the run, else quit when pressed twice."""
-        selected = self.screen.get_selected_text()
+        selected = self.screen.get_selected_text() or self._selected_in_field()
         if selected:
             self.copy(selected, "the selection")
             self.screen.clear_selection()
@@ -173,6 +173,11 @@ class ConsoleApp(App[None]):
             return
         self._interrupted_at = now
         self._live.note("ctrl+c again quits")
+
+    def _selected_in_field(self) -> str:
+        """What is selected in the field that has the focus; never of a password."""
+        field = self.focused
+        return "" if getattr(field, "password", False) else str(getattr(field, "selected_text", ""))
 
     def copy(self, text: str, what: str) -> None:
         """Send a text to a clipboard, or into a file, and note where it went."""

@@ -258,6 +258,7 @@ def test_sizes_from_large_to_tiny_and_back(bench: Bench, terminal: Terminal) -> 
     terminal.restored(0)
 
 
+@pytest.mark.slow
 def test_a_console_that_only_looks_writes_nothing_and_leaves_the_mouse(bench: Bench, terminal: Terminal) -> None:
     lane = bench.rehearsal("practice", startup_seconds="2")
     bench.good("up", lane)

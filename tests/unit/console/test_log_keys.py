@@ -257,6 +257,10 @@ async def test_lines_are_copied_and_saved_and_no_more_is_claimed(
         (copied,) = (tmp_path / "state").glob("copy-*.txt")
         assert copied.read_text() == "x" * 70_000 and app.clipboard != "x" * 70_000
         assert f"the selection: in ~/state/{copied.name}, not on a clipboard: 70,000 bytes" in text_of(app)
+        await pilot.press("slash", *"word", "shift+home", "ctrl+c")
+        await acts_done(app, pilot)
+        assert app.clipboard == "word" and app.screen is live_of(app), "what is selected in a field goes first"
+        await pilot.press("escape")
         few = dataclasses.replace(LOUD, lines=LOUD.lines[100:103], filter="10")
         live_of(app).post_message(LogRead(few))
         await settle(app, pilot)
