@@ -207,7 +207,10 @@ class LiveScreen(RowScreen):
             box.entitle(Content(f"Loads  {outside(shown.row.folder.id, 80)}"), loads_view.standing_words(shown))
         else:
             box.entitle(Content("Rungs"))
-            self.query_one("#rungs-hint", Line).say(startup_view.first_step(desk))
+            looks = Content("READ ONLY: u shows another lane, c a campaign of the history")
+            self.query_one("#rungs-hint", Line).say(
+                looks if self.console_app.read_only else startup_view.first_step(desk)
+            )
         box.set_class(not (is_ladder or is_pair), "-empty")
         startup = self.query_one("#startup", RowList)
         startup.show_rows(startup_view.startup_rows(desk.lane, self.report, now_us, startup.row_width))
