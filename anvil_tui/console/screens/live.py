@@ -10,6 +10,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.events import Resize
+from textual.widget import Widget
 
 from anvil_tui.console.keys import KEYS, bindings
 from anvil_tui.console.messages import DeskRead, GpusRead, LogRead, SourceFailed
@@ -59,6 +60,7 @@ class LiveScreen(RowScreen):
         self._paused: int | None = None
         self._zoomed = ""
         self._alarmed = False
+        self._focused_before: Widget | None = None
 
     def compose(self) -> ComposeResult:
         yield Line("too-small")
@@ -87,6 +89,8 @@ class LiveScreen(RowScreen):
     def on_resize(self, event: Resize) -> None:
         width, height = event.size
         small = width < LEAST_WIDTH or height < LEAST_HEIGHT
+        if small and not self.has_class("-too-small"):
+            self._focused_before = self.focused
         self.set_class(small, "-too-small")
         self.set_class(width < WIDE, "-narrow")
         self.set_class(height < MEDIUM, "-short")
@@ -94,6 +98,10 @@ class LiveScreen(RowScreen):
         words = f"Terminal too small: have {width}x{height}, need {LEAST_WIDTH}x{LEAST_HEIGHT} (q quits)"
         self.query_one("#too-small", Line).say(Content(words))
         self.call_after_refresh(self.paint)
+        if not small and self._focused_before is not None:
+            # What is hidden loses the focus: it is given back, so that keys go where they went before.
+            self.call_after_refresh(self._focused_before.focus)
+            self._focused_before = None
 
     # What the threads read: each is painted by the next flush, and a change of what is shown at once.
 
