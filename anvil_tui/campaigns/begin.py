@@ -21,7 +21,7 @@ from anvil_tui.errors import CannotRun
 from anvil_tui.files import write_new
 from anvil_tui.lanes.profile import Lane
 from anvil_tui.locations import Locations
-from anvil_tui.records.plan import CampaignKind, CampaignPlan, CapacityPlan, GatePlan, LadderPlan
+from anvil_tui.records.plan import CampaignKind, CampaignPlan, CapacityPlan, GatePlan, LadderPlan, MeasurePlan
 
 if TYPE_CHECKING:
     from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign
@@ -37,16 +37,17 @@ class Begun:
 
 def begin(
     locations: Locations,
-    kind: CampaignKind,
     lane: Lane,
+    measure: MeasurePlan | None = None,
     *,
     up: bool,
-    gate: GatePlan | None = None,
-    capacity: CapacityPlan | None = None,
-    ladder: LadderPlan | None = None,
     seal: bool = False,
 ) -> Begun:
-    """Write a new campaign's folder and start its runner. The plan is on disk before the runner is."""
+    """Write a new campaign's folder and start its runner. The plan is on disk before the runner is.
+
+    `measure` is null where the lane is only started.
+    """
+    kind = kind_of(measure)
     folder = CampaignFolder.create(locations.campaigns, kind, lane.name)
     plan = CampaignPlan(
         campaign_id=folder.id,
@@ -55,9 +56,9 @@ def begin(
         up=up,
         rehearsal=lane.rehearsal,
         nonce_seed=secrets.token_hex(16),
-        gate=gate,
-        capacity=capacity,
-        ladder=ladder,
+        gate=measure if isinstance(measure, GatePlan) else None,
+        capacity=measure if isinstance(measure, CapacityPlan) else None,
+        ladder=measure if isinstance(measure, LadderPlan) else None,
         seal=seal,
         lane_sha256={lane.name: lane.sha256},
         created_at=clock.utc_now(),
@@ -66,6 +67,19 @@ def begin(
     write_new(folder.lane_profile(lane.name), lane.raw)
     write_new(folder.path / "plan.json", msgspec.json.format(msgspec.json.encode(plan)) + b"\n")
     return Begun(folder, start_runner(folder, locations))
+
+
+def kind_of(measure: MeasurePlan | None) -> CampaignKind:
+    """What a campaign on one lane is called."""
+    match measure:
+        case GatePlan():
+            return "gate"
+        case CapacityPlan():
+            return "capacity"
+        case LadderPlan():
+            return "ladder"
+        case None:
+            return "startup"
 
 
 def begin_paired(

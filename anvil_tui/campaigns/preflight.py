@@ -17,7 +17,7 @@ from anvil_tui.lanes.profile import Lane
 from anvil_tui.lanes.readiness import Answer
 from anvil_tui.locations import Locations
 from anvil_tui.records.lane import AttachLaunch
-from anvil_tui.records.plan import CapacityPlan, GatePlan, LadderPlan
+from anvil_tui.records.plan import CapacityPlan, LadderPlan, MeasurePlan
 
 
 def check_up(lane: Lane, locations: Locations) -> None:
@@ -32,7 +32,7 @@ def check_up(lane: Lane, locations: Locations) -> None:
         raise CannotRun(f"{lane.name} is up already (load {living.load_id}); `anvil-tui down {lane.name}` stops it")
 
 
-def check_measuring(lane: Lane, plan: LadderPlan | CapacityPlan | GatePlan, locations: Locations, *, up: bool) -> None:
+def check_measuring(lane: Lane, plan: MeasurePlan, locations: Locations, *, up: bool) -> None:
     """Whether a lane can be measured so: it is there or may be started, and every prompt fits. Raises CannotRun."""
     _check_free(lane)
     attached = isinstance(lane.profile.launch, AttachLaunch)
@@ -67,7 +67,7 @@ def check_paired(campaign: PlannedCampaign, locations: Locations) -> None:
                 _check_fits(lane, lane.profile.recipe.max_model_len, plan, "the recipe's")
 
 
-def _check_fits(lane: Lane, length: int | None, plan: LadderPlan | CapacityPlan | GatePlan, how: str) -> None:
+def _check_fits(lane: Lane, length: int | None, plan: MeasurePlan, how: str) -> None:
     if isinstance(plan, LadderPlan):
         check_targets(lane.name, length, plan.targets, plan, how)
     elif isinstance(plan, CapacityPlan):

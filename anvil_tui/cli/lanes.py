@@ -67,7 +67,7 @@ def up(arguments: Namespace, locations: Locations, output: Output) -> int:
     """Start a lane as a campaign of kind `startup`, and follow it."""
     lane = find_lane(arguments.lane, locations)
     preflight.check_up(lane, locations)
-    return follow_campaign(begin(locations, "startup", lane, up=True), output)
+    return follow_campaign(begin(locations, lane, up=True), output)
 
 
 def down(arguments: Namespace, locations: Locations, output: Output) -> int:

@@ -20,7 +20,7 @@ from anvil_tui.lanes.profile import Lane, find_lane
 from anvil_tui.locations import Locations
 from anvil_tui.probes.ladder import geometric
 from anvil_tui.records.gate import EvidencePolicy, GateBudget
-from anvil_tui.records.plan import CampaignKind, CapacityPlan, GatePlan, LadderPlan
+from anvil_tui.records.plan import CapacityPlan, GatePlan, LadderPlan, MeasurePlan
 from anvil_tui.records.probe import Deadlines, ProbeUrl, Target
 from anvil_tui.records.request import RequestRecord
 
@@ -41,7 +41,7 @@ def ladder(arguments: Namespace, locations: Locations, output: Output) -> int:
         needle_depths=arguments.needle,
         post_gate=GatePlan(reasoning_effort=effort) if arguments.post_gate else None,
     )
-    return _run(arguments, locations, output, lane, "ladder", plan)
+    return _run(arguments, locations, output, lane, plan)
 
 
 def gate(arguments: Namespace, locations: Locations, output: Output) -> int:
@@ -60,7 +60,7 @@ def gate(arguments: Namespace, locations: Locations, output: Output) -> int:
         reasoning_effort=arguments.reasoning_effort or lane.profile.endpoint.reasoning_effort,
         needle_tokens=needle,
     )
-    return _run(arguments, locations, output, lane, "gate", plan)
+    return _run(arguments, locations, output, lane, plan)
 
 
 def capacity(arguments: Namespace, locations: Locations, output: Output) -> int:
@@ -82,7 +82,7 @@ def capacity(arguments: Namespace, locations: Locations, output: Output) -> int:
         output_length="fixed" if arguments.fixed_output else "natural",
         arrivals_per_s=arguments.rate,
     )
-    return _run(arguments, locations, output, lane, "capacity", plan)
+    return _run(arguments, locations, output, lane, plan)
 
 
 def probe(arguments: Namespace, _: Locations, output: Output) -> int:
@@ -145,25 +145,8 @@ def _targets(arguments: Namespace) -> tuple[tuple[int, ...], int | None]:
     return arguments.targets, None
 
 
-def _run(
-    arguments: Namespace,
-    locations: Locations,
-    output: Output,
-    lane: Lane,
-    kind: CampaignKind,
-    plan: LadderPlan | GatePlan | CapacityPlan,
-) -> int:
+def _run(arguments: Namespace, locations: Locations, output: Output, lane: Lane, plan: MeasurePlan) -> int:
     if arguments.seal:
         sealing.choose_key(locations, unattended=True)
     preflight.check_measuring(lane, plan, locations, up=arguments.up)
-    begun = begin(
-        locations,
-        kind,
-        lane,
-        up=arguments.up,
-        gate=plan if isinstance(plan, GatePlan) else None,
-        capacity=plan if isinstance(plan, CapacityPlan) else None,
-        ladder=plan if isinstance(plan, LadderPlan) else None,
-        seal=arguments.seal,
-    )
-    return follow_campaign(begun, output)
+    return follow_campaign(begin(locations, lane, plan, up=arguments.up, seal=arguments.seal), output)

@@ -25,7 +25,7 @@ from anvil_tui.lanes.stop import members, stop
 from anvil_tui.locations import Locations
 from anvil_tui.records.bundle import SigningKey, Verification
 from anvil_tui.records.events import Ask
-from anvil_tui.records.plan import LadderPlan
+from anvil_tui.records.plan import MeasurePlan
 
 _WRITER_SECONDS = 60.0
 
@@ -70,19 +70,19 @@ def begin_startup(lane: Lane) -> Callable[[Locations], str]:
         from anvil_tui.campaigns import preflight
 
         preflight.check_up(lane, locations)
-        return begin(locations, "startup", lane, up=True).folder.id
+        return begin(locations, lane, up=True).folder.id
 
     return work
 
 
-def begin_ladder(lane: Lane, plan: LadderPlan, *, up: bool) -> Callable[[Locations], str]:
-    """Check a ladder and start it; the campaign's id."""
+def begin_measuring(lane: Lane, plan: MeasurePlan, *, up: bool) -> Callable[[Locations], str]:
+    """Check a plan for one lane and start it; the campaign's id."""
 
     def work(locations: Locations) -> str:
         from anvil_tui.campaigns import preflight
 
         preflight.check_measuring(lane, plan, locations, up=up)
-        return begin(locations, "ladder", lane, up=up, ladder=plan).folder.id
+        return begin(locations, lane, plan, up=up).folder.id
 
     return work
 

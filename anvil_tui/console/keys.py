@@ -34,6 +34,8 @@ KEYS = (
     Key("app.help", "question_mark,f1", "help", "console: Show every key", "Help", "? f1"),
     Key("lane.start", "u", "lanes", "lane: Pick a lane; one that is down is started", "Lanes"),
     Key("run.ladder", "l", "ladder", "run: Climb a ladder of prompt lengths", "Ladder", acts=True),
+    Key("run.gate", "F", "gate", "run: Check what the lane can do: the functional gate", acts=True),
+    Key("run.capacity", "L", "capacity", "run: Measure equal requests, so many at a time: capacity runs", acts=True),
     Key("run.paired", "p", "paired", "run: Pick a paired campaign, see what it does, start it", "Paired", acts=True),
     Key("run.stop", "x", "stop_run", "run: Stop the run", "Stop run", acts=True),
     Key("bundle.make", "b", "seal", "bundle: Seal and sign the campaign", "Seal", acts=True),

@@ -35,7 +35,10 @@ def _of_desk(desk: Desk) -> Iterator[tuple[str, str]]:
         "run.stop": "" if running else "no run to stop",
         "alarm.acknowledge": "" if running else "no run, so no alarm to acknowledge",
         "lane.stop": _stopping(desk.lane),
-        "run.ladder": "no lane is shown: u picks one" if desk.lane is None or desk.lane.lane is None else "",
+        **dict.fromkeys(
+            ("run.ladder", "run.gate", "run.capacity"),
+            "no lane is shown: u picks one" if desk.lane is None or desk.lane.lane is None else "",
+        ),
         "bundle.make": _sealing(row),
         "bundle.verify": "nothing to verify: the shown campaign is not sealed; b seals it"
         if row is None or row.standing != "sealed"

@@ -13,7 +13,6 @@ from anvil_tui.lanes.folder import LoadState
 from anvil_tui.lanes.profile import Lane
 from anvil_tui.records.acceptance import ConditionState
 from anvil_tui.records.artifact import Check
-from anvil_tui.records.lane import Effort
 from anvil_tui.records.live import Live
 from anvil_tui.records.load import Ready
 from anvil_tui.records.plan import CampaignPlan
@@ -231,10 +230,10 @@ class LogSnapshot:
 
 
 @dataclass(frozen=True)
-class LadderForm:
-    """The ladder form as it was typed."""
+class MeasureForm:
+    """A form for a ladder, a gate or capacity runs as it was typed or chosen: its lines by name."""
 
-    targets: str
-    max_tokens: str
-    margin: str
-    effort: Effort | None
+    lines: Mapping[str, str]
+
+    def __getitem__(self, name: str) -> str:
+        return self.lines[name].strip()

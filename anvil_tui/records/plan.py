@@ -64,6 +64,10 @@ class CapacityPlan(Struct, frozen=True, kw_only=True):
     arrivals_per_s: Annotated[float, Meta(gt=0)] | None = None
 
 
+MeasurePlan = GatePlan | CapacityPlan | LadderPlan
+"""What is measured on one lane."""
+
+
 class PlannedLoad(Struct, frozen=True, kw_only=True):
     """One load of one arm. `number` counts from 0, `block` from 1; a replay belongs to the block that it brackets."""
 

@@ -14,18 +14,22 @@ from anvil_tui.console import acts
 from anvil_tui.console.messages import ActDone, Done
 from anvil_tui.console.refusals import refusals
 from anvil_tui.console.screens.confirm import Answer, ConfirmScreen
-from anvil_tui.console.screens.ladder_form import LadderScreen
+from anvil_tui.console.screens.measure_form import MeasureScreen
 from anvil_tui.console.screens.picker import PickerScreen
 from anvil_tui.console.screens.seal import SealScreen
 from anvil_tui.console.screens.text import TextScreen
 from anvil_tui.console.snapshot import CampaignRow, Desk, LaneRow, Level, Note, Rung
 from anvil_tui.console.sources.desk_source import Choice
 from anvil_tui.console.stopping import StopAsked, stop_question
-from anvil_tui.console.views import bundle_view, history_view, ladder_view, startup_view
+from anvil_tui.console.views import bundle_view, history_view, startup_view
+from anvil_tui.console.views.capacity_view import CAPACITY
 from anvil_tui.console.views.figures import outside
+from anvil_tui.console.views.gate_view import GATE
+from anvil_tui.console.views.ladder_view import LADDER
+from anvil_tui.console.views.measure_view import Measure
 from anvil_tui.console.views.top_view import about
 from anvil_tui.records.events import Ask
-from anvil_tui.records.plan import LadderPlan
+from anvil_tui.records.plan import MeasurePlan
 
 if TYPE_CHECKING:
     from anvil_tui.console.app import ConsoleApp
@@ -169,16 +173,26 @@ class OperatorScreen(Screen[None]):
             self.console_app.desk.choose(Choice(campaign=id))
 
     def action_ladder(self) -> None:
+        self._measure("run.ladder", LADDER)
+
+    def action_gate(self) -> None:
+        self._measure("run.gate", GATE)
+
+    def action_capacity(self) -> None:
+        self._measure("run.capacity", CAPACITY)
+
+    def _measure(self, key: str, measure: Measure) -> None:
+        """Ask by a form what is to be measured on the lane that is shown."""
         lane = self.desk.lane
-        if self.refused("run.ladder") or lane is None or lane.lane is None:
+        if self.refused(key) or lane is None or lane.lane is None:
             return
         profile = lane.lane
 
-        def begin(plan: LadderPlan, up: bool, done: Done) -> None:
-            self.console_app.acts.start("begin the ladder", acts.begin_ladder(profile, plan, up=up), done)
+        def begin(plan: MeasurePlan, up: bool, done: Done) -> None:
+            self.console_app.acts.start(measure.act, acts.begin_measuring(profile, plan, up=up), done)
 
-        form = ladder_view.first_form(lane, self.desk.campaigns)
-        screen = LadderScreen(form, lane, self._past(lane), begin)
+        form = measure.first_form(lane, self.desk.campaigns)
+        screen = MeasureScreen(measure, form, lane, self._past(lane), begin)
         self.app.push_screen(screen, self._show_campaign)
 
     def action_stop_lane(self) -> None:

@@ -12,7 +12,7 @@ from textual.widgets import Input
 from anvil_tui.console.keys import KEYS
 from anvil_tui.console.messages import ActDone, LogRead
 from anvil_tui.console.screens.confirm import ConfirmScreen
-from anvil_tui.console.screens.ladder_form import LadderScreen
+from anvil_tui.console.screens.measure_form import MeasureScreen
 from anvil_tui.console.screens.picker import PickerScreen
 from anvil_tui.console.screens.seal import SealScreen
 from anvil_tui.console.screens.text import TextScreen
@@ -209,7 +209,7 @@ async def test_a_ladder_starts_with_the_second_enter_and_a_refusal_stays_in_the_
         await show(app, pilot, scenes.ladder_desk())
         await pilot.press("l")
         await pilot.pause()
-        assert isinstance(app.screen, LadderScreen)
+        assert isinstance(app.screen, MeasureScreen)
         await pilot.press("enter")
         await pilot.pause()
         assert not started, "one key after the other: nothing runs yet"
@@ -219,7 +219,7 @@ async def test_a_ladder_starts_with_the_second_enter_and_a_refusal_stays_in_the_
         assert act == "begin the ladder"
         done(ActDone(act, done, error="practice: nobody answers"))
         await pilot.pause()
-        assert "nobody answers" in text_of(app) and isinstance(app.screen, LadderScreen)
+        assert "nobody answers" in text_of(app) and isinstance(app.screen, MeasureScreen)
         await pilot.press("enter")
         await pilot.pause()
         act, done = started.pop()
@@ -227,6 +227,23 @@ async def test_a_ladder_starts_with_the_second_enter_and_a_refusal_stays_in_the_
         await pilot.pause()
         assert app.screen is live_of(app)
         assert app.desk._choice.campaign == "anvil-new"
+
+
+async def test_the_gate_and_capacity_runs_start_from_their_forms(tmp_path: Path) -> None:
+    async with still(tmp_path) as (app, pilot):
+        started = acted(app)
+        await show(app, pilot, scenes.ladder_desk())
+        for key, begun in (("F", "begin the gate"), ("L", "begin the capacity runs")):
+            await pilot.press(key)
+            await pilot.pause()
+            await pilot.press("enter", "enter")
+            await pilot.pause()
+            act, done = started.pop()
+            assert act == begun
+            done(ActDone(act, done, f"anvil-{key}"))
+            await pilot.pause()
+            assert app.screen is live_of(app)
+            assert app.desk._choice.campaign == f"anvil-{key}"
 
 
 async def test_a_form_with_a_fault_cannot_be_started(tmp_path: Path) -> None:

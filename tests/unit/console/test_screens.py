@@ -10,11 +10,12 @@ import pytest
 from textual.pilot import Pilot
 
 from anvil_tui.console.messages import ActDone, Done
-from anvil_tui.console.screens.ladder_form import LadderScreen
+from anvil_tui.console.screens.measure_form import MeasureScreen
 from anvil_tui.console.screens.seal import SealScreen
 from anvil_tui.console.screens.text import TextScreen
 from anvil_tui.console.snapshot import Desk, GpuSnapshot, LogSnapshot
-from anvil_tui.console.views import bundle_view, ladder_view
+from anvil_tui.console.views import bundle_view
+from anvil_tui.console.views.ladder_view import LADDER
 from anvil_tui.records.bundle import Finding, Signer, Verification
 from tests.unit.console import scenes
 from tests.unit.console.snapshots import same
@@ -107,6 +108,8 @@ DIALOGS = {
     "lanes": (_press, "u"),
     "campaigns": (_press, "c"),
     "ladder": (_press, "l"),
+    "gate": (_press, "F"),
+    "capacity": (_press, "L"),
     "help": (_press, "question_mark"),
     "stop": (_press, "x"),
     "stop-lane": (_press, "X"),
@@ -132,8 +135,8 @@ async def test_enter_while_a_ladder_begins_neither_leaves_the_form_nor_begins_tw
     left: list[str | None] = []
     row = scenes.ladder_desk().lane
     assert row is not None
-    form = ladder_view.first_form(row, ())
-    screen = LadderScreen(form, row, (), lambda _plan, _up, done: begun.append(done))
+    form = LADDER.first_form(row, ())
+    screen = MeasureScreen(LADDER, form, row, (), lambda _plan, _up, done: begun.append(done))
     async with still(tmp_path) as (app, pilot):
         app.push_screen(screen, left.append)
         await pilot.pause()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from anvil_tui.console.keys import KEYS
-from anvil_tui.console.snapshot import Bucket, Desk, GpuNow, GpuSnapshot, LadderForm, LaneRow, LogSnapshot, Rung
+from anvil_tui.console.snapshot import Bucket, Desk, GpuNow, GpuSnapshot, LaneRow, LogSnapshot, MeasureForm, Rung
 from anvil_tui.console.stopping import StopAsked, stop_question
 from anvil_tui.console.views import (
     figures,
@@ -21,8 +22,12 @@ from anvil_tui.console.views import (
     startup_view,
     top_view,
 )
+from anvil_tui.console.views.capacity_view import CAPACITY
+from anvil_tui.console.views.gate_view import GATE
+from anvil_tui.console.views.measure_view import Measure, Review
+from anvil_tui.records.gate import GateCheckName
 from anvil_tui.records.live import LiveRun
-from anvil_tui.records.plan import LadderPlan
+from anvil_tui.records.plan import CapacityPlan, GatePlan, LadderPlan
 from anvil_tui.records.vram import MIB, GpuReading
 from tests.unit.console import scenes
 
@@ -280,8 +285,9 @@ def test_the_readme_lists_every_key_as_the_table_has_it() -> None:
     assert "\n".join(rows) in readme, "\n".join(rows)
 
 
-def _form(**changes: object) -> LadderForm:
-    return dataclasses.replace(LadderForm("2000, 60000", "10240", "1024", "high"), **changes)  # type: ignore[arg-type]
+def _form(**changes: str) -> MeasureForm:
+    first = ladder_view.first_form(scenes.lane_row(), ())
+    return MeasureForm({**first.lines, "targets": "2000, 60000", "effort": "high", **changes})
 
 
 @pytest.mark.parametrize(
@@ -293,9 +299,14 @@ def _form(**changes: object) -> LadderForm:
         (_form(max_tokens="0"), "max tokens: a whole number from 1"),
         (_form(max_tokens="²"), "max tokens: a whole number from 1"),
         (_form(margin="-1"), "margin: a whole number from 0"),
+        (_form(how=ladder_view.SEARCH), "targets: one to begin with, where the longest is searched"),
+        (
+            _form(needle="0.5, 2"),
+            "needle depths: numbers from 0 to 1 with commas between, such as 0.1, 0.5; none sends no needle",
+        ),
     ],
 )
-def test_a_form_that_is_no_plan(form: LadderForm, words: str) -> None:
+def test_a_form_that_is_no_plan(form: MeasureForm, words: str) -> None:
     found = ladder_view.review(form, scenes.lane_row(), ())
     assert found.plan is None
     assert [line.plain for line in found.lines] == [words]
@@ -313,6 +324,82 @@ def test_the_form_says_exactly_what_will_run() -> None:
     ]
 
 
+def test_a_ladder_may_search_hide_needles_and_end_with_the_gate() -> None:
+    searched = ladder_view.review(_form(targets="8000", how=ladder_view.SEARCH), scenes.lane_row(), scenes.PAST)
+    assert isinstance(searched.plan, LadderPlan) and searched.plan.bisect_tolerance == 256
+    assert (
+        searched.lines[1].plain
+        == "one rung after another from 8,000, until the longest that is served is known to 256 tokens"
+    )
+    hidden = ladder_view.review(_form(needle="0.1,.9", gate=ladder_view.YES), scenes.lane_row(), scenes.PAST)
+    assert isinstance(hidden.plan, LadderPlan) and hidden.plan.needle_depths == (0.1, 0.9)
+    assert hidden.plan.post_gate == GatePlan(reasoning_effort="high")
+    assert [line.plain for line in hidden.lines][1:] == [
+        "2 rungs, one streamed request each, and one with a needle at 10%, 90%: 2,000 → 60,000",
+        "answers up to 10,240 tokens, reasoning effort high; reserve 3,072 MiB, waived",
+        "then the functional gate once more",
+        "expected time: not known for searches, needles and gates",
+    ]
+
+
+def _changed(measure: Measure, **changes: str) -> Review:
+    lane = scenes.lane_row()
+    first = measure.first_form(lane, ())
+    return measure.review(MeasureForm({**first.lines, **changes}), lane, ())
+
+
+def test_the_gate_form_opens_on_the_seeds_checks_and_says_what_will_run() -> None:
+    assert _changed(GATE).plan == GatePlan(reasoning_effort=scenes.practice().profile.endpoint.reasoning_effort)
+    found = _changed(GATE, checks="smoke json", needle="60000", tools="4", reasoning="required")
+    assert isinstance(found.plan, GatePlan)
+    assert (found.plan.checks, found.plan.needle_tokens) == (("smoke", "json", "needle"), 60000)
+    assert (found.plan.tool_batch, found.plan.policy.reasoning) == (4, "required")
+    assert [line.plain for line in found.lines][:2] == [
+        "3 checks: smoke, json, needle",
+        "4 tool calls at once, the needle in 60,000 tokens",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"checks": "smoke, smok"}, f"checks: some of {', '.join(get_args(GateCheckName))}"),
+        ({"checks": ""}, f"checks: some of {', '.join(get_args(GateCheckName))}"),
+        ({"checks": "smoke, smoke"}, "checks: each of them once"),
+        ({"checks": "needle"}, "needle tokens: a whole number from 1, the prompt length of the check needle"),
+        ({"tools": "129"}, "tool calls: a whole number from 1 to 128"),
+    ],
+)
+def test_a_gate_form_that_is_no_plan(changes: dict[str, str], words: str) -> None:
+    found = _changed(GATE, **changes)
+    assert found.plan is None and [line.plain for line in found.lines] == [words]
+
+
+def test_the_capacity_form_says_what_will_run() -> None:
+    found = _changed(CAPACITY, context="8_192", concurrency="8", requests="24", shared="2,048", output="fixed")
+    assert isinstance(found.plan, CapacityPlan)
+    assert (found.plan.context_tokens, found.plan.concurrency, found.plan.requests) == (8192, 8, 24)
+    assert (found.plan.prefix, found.plan.shared_prefix_tokens, found.plan.output_length) == ("shared", 2048, "fixed")
+    assert [line.plain for line in found.lines][1:3] == [
+        "3 runs of 24 requests, 8 at a time, 1 before it not scored",
+        "prompts of 8,192 tokens, the first 2,048 shared by all",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"concurrency": "257"}, "at a time: a whole number from 1 to 256"),
+        ({"requests": "none"}, "requests a run: a whole number from 1 to 10,000"),
+        ({"shared": "4096"}, "shared prefix: less than the 4,096 tokens of a prompt"),
+        ({"context": "119809"}, "above it: context 119,809; nothing would be sent"),
+    ],
+)
+def test_a_capacity_form_that_is_no_plan(changes: dict[str, str], words: str) -> None:
+    found = _changed(CAPACITY, **changes)
+    assert found.plan is None and found.lines[-1].plain == words
+
+
 def test_a_target_above_the_limit_is_refused_with_the_arithmetic() -> None:
     found = ladder_view.review(_form(targets="119808, 119809"), scenes.lane_row(), ())
     assert found.plan is None
@@ -328,8 +415,8 @@ def test_a_lane_that_is_down_is_started_first() -> None:
 
 def test_the_form_opens_with_the_ladder_before() -> None:
     lane = scenes.lane_row()
-    assert ladder_view.first_form(lane, [scenes.campaign_row("complete")]).targets == "117500, 118500, 119500"
-    assert ladder_view.first_form(lane, []).targets == "2000, 59500, 119500"
+    assert ladder_view.first_form(lane, [scenes.campaign_row("complete")])["targets"] == "117500, 118500, 119500"
+    assert ladder_view.first_form(lane, [])["targets"] == "2000, 59500, 119500"
     assert ladder_view.suggested(None) == (1000,)
 
 

@@ -1,9 +1,9 @@
-"""The ladder form: what is typed on top, what exactly will run below, and nothing runs before Start."""
+"""The form of what is measured on one lane: typed on top, what exactly will run below, nothing before Start."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, cast, get_args
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -14,18 +14,17 @@ from textual.widgets import Button, Input, Select, Static
 
 from anvil_tui.console.messages import Done
 from anvil_tui.console.screens.act_form import ActForm
-from anvil_tui.console.snapshot import LadderForm, LaneRow, Rung
+from anvil_tui.console.snapshot import LaneRow, MeasureForm, Rung
 from anvil_tui.console.views.figures import outside
-from anvil_tui.console.views.ladder_view import Review, review
+from anvil_tui.console.views.measure_view import Line, Measure, Review
 from anvil_tui.console.widgets.answer_button import AnswerButton
 from anvil_tui.console.widgets.field import Field, LabelledField
-from anvil_tui.records.lane import Effort
-from anvil_tui.records.plan import LadderPlan
+from anvil_tui.records.plan import MeasurePlan
 
-Begin = Callable[[LadderPlan, bool, Done], None]
+Begin = Callable[[MeasurePlan, bool, Done], None]
 
 
-class LadderScreen(ActForm):
+class MeasureScreen(ActForm):
     """Its result is the id of the campaign that was begun, None where the operator left."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -34,45 +33,55 @@ class LadderScreen(ActForm):
         Binding("up", "app.focus_previous", show=False),
     ]
 
-    def __init__(self, form: LadderForm, lane: LaneRow, past: tuple[Rung, ...], begin: Begin) -> None:
+    def __init__(
+        self, measure: Measure, form: MeasureForm, lane: LaneRow, past: tuple[Rung, ...], begin: Begin
+    ) -> None:
         """`begin` checks and starts a plan in a thread and calls back."""
         super().__init__()
-        self._form, self._lane, self._past, self._begin = form, lane, past, begin
-        self._review: Review = review(form, lane, past)
+        self._measure, self._form, self._lane, self._past, self._begin = measure, form, lane, past, begin
+        self._review: Review = measure.review(form, lane, past)
 
     def compose(self) -> ComposeResult:
-        efforts: list[tuple[str, str]] = [(effort, effort) for effort in get_args(Effort)]
         with VerticalScroll(classes="dialog", can_focus=False) as dialog:
-            dialog.border_title = Content(f"Ladder on {outside(self._lane.name, 64)}")
+            dialog.border_title = Content(f"{self._measure.title} on {outside(self._lane.name, 64)}")
             dialog.border_subtitle = "enter: next, then Start    esc: leave"
-            yield LabelledField("Targets (tokens)", Field(self._form.targets, id="targets"))
-            yield LabelledField("Max tokens", Field(self._form.max_tokens, id="max-tokens"))
-            yield LabelledField("Margin (tokens)", Field(self._form.margin, id="margin"))
-            default, value = "the engine's default", self._form.effort or Select.NULL
-            choice = Select(efforts, value=value, prompt=default, compact=True, id="effort")
-            yield LabelledField("Reasoning effort", choice)
+            for line in self._measure.lines:
+                yield LabelledField(line.label, self._field(line))
             yield Static("", classes="words", id="review", markup=False)
             yield Static("", classes="error", id="error", markup=False)
             with Horizontal(classes="buttons"):
                 yield AnswerButton("Cancel", id="cancel")
                 yield AnswerButton("Start", id="start", variant="primary")
 
+    def _field(self, line: Line) -> Field | Select[str]:
+        value = self._form[line.name]
+        if not line.choices:
+            return Field(value, id=line.name)
+        return Select(
+            [(choice, choice) for choice in line.choices],
+            value=value or Select.NULL,
+            prompt=line.unset,
+            allow_blank=bool(line.unset),
+            compact=True,
+            id=line.name,
+        )
+
     def on_mount(self) -> None:
-        self.query_one("#targets", Input).focus()
+        self.query_one(f"#{self._measure.lines[0].name}", Input).focus()
         self._tell()
 
     @on(Input.Changed)
     @on(Select.Changed)
     def review_again(self) -> None:
-        effort = self.query_one("#effort", Select).value
-        self._form = LadderForm(
-            targets=self.query_one("#targets", Input).value,
-            max_tokens=self.query_one("#max-tokens", Input).value,
-            margin=self.query_one("#margin", Input).value,
-            effort=None if effort is Select.NULL else cast(Effort, effort),
-        )
-        self._review = review(self._form, self._lane, self._past)
+        self._form = MeasureForm({line.name: self._typed(line) for line in self._measure.lines})
+        self._review = self._measure.review(self._form, self._lane, self._past)
         self._tell()
+
+    def _typed(self, line: Line) -> str:
+        if not line.choices:
+            return self.query_one(f"#{line.name}", Input).value
+        chosen = self.query_one(f"#{line.name}", Select).value
+        return "" if chosen is Select.NULL else str(chosen)
 
     @on(Input.Submitted)
     def go_to_start(self) -> None:
