@@ -66,6 +66,11 @@ class CampaignRow:
         return self.plan is not None and self.plan.kind == "paired"
 
     @property
+    def measures(self) -> bool:
+        """Whether it measures one lane: a ladder, a gate or capacity runs."""
+        return self.plan is not None and self.plan.kind in ("ladder", "gate", "capacity")
+
+    @property
     def running(self) -> bool:
         return self.standing == "running"
 

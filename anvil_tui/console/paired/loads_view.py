@@ -9,7 +9,7 @@ from anvil_tui.campaigns.store.view import LoadView
 from anvil_tui.console.paired.compare_view import CONDITIONS, acceptance_words, load_letter, run_count, to_come
 from anvil_tui.console.snapshot import Shown
 from anvil_tui.console.views.figures import STYLES, Row, fit, outside, pad, span
-from anvil_tui.console.views.rungs_view import measured_rungs, run_row
+from anvil_tui.console.views.rungs_view import measured_runs, run_row
 
 _MUTED = "$foreground-muted"
 
@@ -22,7 +22,7 @@ def load_rows(shown: Shown, now_us: int, width: int) -> tuple[Row, ...]:
             word, level = CONDITIONS[one.state]
             text = fit(f"{outside(one.text, 300)}  {outside(one.words, 300)}", width - 9)
             rows.append(Row(f"condition-{number}", Content.assemble((pad(word, 9), STYLES[level]), text), choice=False))
-    measured = measured_rungs(shown)
+    measured = {what: measured_runs(shown, what) for what in ("rung", "capacity")}
     for place, load in enumerate(view.loads):
         runs = [run for run in view.runs if run.load == place]
         words = "  ".join(filter(None, (_start(shown, load), run_count(runs), _state(shown, load))))
@@ -31,7 +31,7 @@ def load_rows(shown: Shown, now_us: int, width: int) -> tuple[Row, ...]:
         rows.append(Row(f"load-{place}", content, choice=False))
         for number, run in enumerate(runs):
             if run.run is not None:
-                rows.append(Row(run.run, run_row(run, shown, measured, now_us, width)))
+                rows.append(Row(run.run, run_row(run, shown, measured.get(run.what, ()), now_us, width)))
             else:
                 text = fit(f"   not run: {outside(run.words, 300)}", width)
                 rows.append(Row(f"skipped-{place}-{number}", Content.styled(text, _MUTED), choice=False))

@@ -195,18 +195,21 @@ class LiveScreen(RowScreen):
     def _paint_middle(self, now_us: int) -> None:
         desk, shown = self.desk, self.desk.shown
         starting = desk.lane is not None and desk.lane.state in ("launching", "starting")
-        is_ladder = shown is not None and shown.row.plan is not None and shown.row.plan.ladder is not None
         is_pair = shown is not None and shown.row.paired
+        is_single = shown is not None and shown.row.measures
         if self._zoomed == "" and not self.query_one("#startup").has_focus:
-            self.set_class(starting or (shown is not None and not (is_ladder or is_pair)), "-startup")
+            self.set_class(starting or (shown is not None and not (is_single or is_pair)), "-startup")
         box = self.query_one("#rungs-box", Box)
         rungs, head = self.query_one("#rungs", RowList), self.query_one("#rungs-head", Line)
-        if shown is not None and is_ladder:
+        if shown is not None and shown.row.measures:
             past = self._past(desk.lane)
             head.say(rungs_view.header(rungs.row_width))
             newest = next((run.run for run in reversed(shown.row.view.runs) if run.run is not None), None)
             rungs.show_rows(rungs_view.rung_rows(shown, past, now_us, rungs.row_width), seen=newest)
-            box.entitle(Content(f"Rungs  {outside(shown.row.folder.id, 80)}"), rungs_view.to_go(shown, past, now_us))
+            box.entitle(
+                Content(f"{rungs_view.heading(shown)}  {outside(shown.row.folder.id, 80)}"),
+                rungs_view.to_go(shown, past, now_us),
+            )
         elif shown is not None and is_pair:
             head.say(rungs_view.header(rungs.row_width))
             newest = next((run.run for run in reversed(shown.row.view.runs) if run.run is not None), None)
@@ -219,7 +222,7 @@ class LiveScreen(RowScreen):
             self.query_one("#rungs-hint", Line).say(
                 looks if self.console_app.read_only else startup_view.first_step(desk)
             )
-        box.set_class(not (is_ladder or is_pair), "-empty")
+        box.set_class(not (is_single or is_pair), "-empty")
         startup = self.query_one("#startup", RowList)
         startup.show_rows(startup_view.startup_rows(desk.lane, self.report, now_us, startup.row_width))
 

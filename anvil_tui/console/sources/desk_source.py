@@ -245,7 +245,10 @@ class _Campaign:
         return [
             Rung(run.target_tokens, self._seconds[run.run])
             for run in self.row.view.runs
-            if run.run in self._seconds and run.target_tokens is not None and run.state == "passed"
+            if run.run in self._seconds
+            and run.what == "rung"
+            and run.target_tokens is not None
+            and run.state == "passed"
         ]
 
     @property

@@ -1,4 +1,4 @@
-"""The rungs of a ladder: those measured, the one that runs, those to come."""
+"""The rungs of a ladder, capacity runs, the gate: those measured, the one that runs, those to come."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
+from anvil_tui.campaigns.steps.ladder import rungs_of
 from anvil_tui.campaigns.store.view import RunView
 from anvil_tui.console.snapshot import Level, RunFigures, Rung, Shown
 from anvil_tui.console.views.figures import DASH, STYLES, VERDICTS, Row, count, fit, outside, pad, rate, span
@@ -30,15 +31,21 @@ def header(width: int) -> Content:
     return Content.styled(fit(f"{heads}  {pad('reserve', _RESERVE)}state", width), "$foreground-muted")
 
 
+def heading(shown: Shown) -> str:
+    """What the rows are called."""
+    return "Rungs" if shown.row.plan is not None and shown.row.plan.ladder is not None else "Runs"
+
+
 def rung_rows(shown: Shown, past: Sequence[Rung], now_us: int, width: int) -> tuple[Row, ...]:
     """One row a rung, in the order in which they run."""
     rows: list[Row] = []
-    measured = [*past, *measured_rungs(shown)]
+    plan = shown.row.plan
+    of_ladder = plan is not None and plan.ladder is not None
+    measured = [*past, *measured_runs(shown, "rung")] if of_ladder else measured_runs(shown, "capacity")
     started = [run for run in shown.row.view.runs if run.run is not None]
     for run in started:
         rows.append(Row(run.run or "", run_row(run, shown, measured, now_us, width)))
-    plan = shown.row.plan.ladder if shown.row.plan is not None else None
-    targets = plan.targets * plan.repetitions if plan is not None and plan.bisect_tolerance is None else ()
+    targets = _targets(shown)
     skipped = {run.target_tokens: run.words for run in shown.row.view.runs if run.run is None}
     for number, target in list(enumerate(targets))[len(started) :]:
         if shown.row.running:
@@ -49,6 +56,16 @@ def rung_rows(shown: Shown, past: Sequence[Rung], now_us: int, width: int) -> tu
         text = f"{pad(count(target), _COLUMNS[0][1], right=True)}  {words}"
         rows.append(Row(f"planned-{number}", Content.styled(fit(text, width), "$foreground-muted"), choice=False))
     return tuple(rows)
+
+
+def _targets(shown: Shown) -> tuple[int, ...]:
+    """Prompt lengths that were planned, in order; none where they follow from what is measured."""
+    plan = shown.row.plan
+    if plan is not None and plan.ladder is not None and plan.ladder.bisect_tolerance is None:
+        return tuple(rung.target_tokens for rung in rungs_of(plan.ladder))
+    if plan is not None and plan.capacity is not None:
+        return (plan.capacity.context_tokens,) * plan.capacity.runs
+    return ()
 
 
 def run_row(run: RunView, shown: Shown, measured: Sequence[Rung], now_us: int, width: int) -> Content:
@@ -65,6 +82,12 @@ def run_row(run: RunView, shown: Shown, measured: Sequence[Rung], now_us: int, w
         return Content.assemble(
             target, "  ", (word, STYLES[level]), "  ", (fit(outside(run.words), width - 12 - len(word)), "")
         )
+    reserve, reserve_level = reserve_words(figures)
+    if run.what == "gate":
+        # Its requests are of many kinds: no one figure stands for them.
+        end = f"reserve {reserve}"
+        words = fit(outside(run.words), width - len(target) - len(word) - len(end) - 6)
+        return Content.assemble(target, "  ", (word, STYLES[level]), f"  {words}  ", (end, STYLES[reserve_level]))
     values = (
         count(figures.prompt_tokens),
         count(figures.ttft_ms),
@@ -72,7 +95,6 @@ def run_row(run: RunView, shown: Shown, measured: Sequence[Rung], now_us: int, w
         rate(figures.decode_tok_s),
     )
     cells = "".join(pad(value, size, right=True) for value, (_, size) in zip(values, _COLUMNS[1:], strict=True))
-    reserve, reserve_level = reserve_words(figures)
     why = _why(figures) if run.state != "passed" else ""
     room = width - len(target) - len(cells) - 2 - _RESERVE
     return Content.assemble(
@@ -125,8 +147,8 @@ def to_go(shown: Shown, past: Sequence[Rung], now_us: int) -> Content:
     started = [run for run in shown.row.view.runs if run.run is not None]
     open_now = [run for run in started if run.state == "running"]
     targets = [run.target_tokens for run in open_now]
-    targets += (plan.targets * plan.repetitions)[len(started) :]
-    measured = [*past, *measured_rungs(shown)]
+    targets += _targets(shown)[len(started) :]
+    measured = [*past, *measured_runs(shown, "rung")]
     each = [estimate_seconds(target, measured) for target in targets]
     known = [seconds for seconds in each if seconds is not None]
     if not known or len(known) < len(each):
@@ -158,12 +180,15 @@ def estimate_seconds(target_tokens: int | None, measured: Sequence[Rung]) -> flo
     return max(0.0, means[low] + slope * (target_tokens - low)) or None
 
 
-def measured_rungs(shown: Shown) -> list[Rung]:
-    """The rungs of this campaign that passed, with how long they took."""
+def measured_runs(shown: Shown, what: str) -> list[Rung]:
+    """The runs of one kind that passed in this campaign, with how long they took."""
     return [
         Rung(run.target_tokens, shown.seconds[run.run])
         for run in shown.row.view.runs
-        if run.run is not None and run.run in shown.seconds and run.target_tokens is not None and run.state == "passed"
+        if run.run is not None
+        and run.run in shown.seconds
+        and (run.what, run.state) == (what, "passed")
+        and run.target_tokens is not None
     ]
 
 

@@ -120,6 +120,14 @@ def test_a_campaign_as_it_grows(where: Locations) -> None:
                 reserve=None, words="good",
             )
         )  # fmt: skip
+        # A capacity run of that many tokens says nothing about a rung.
+        journal.append(events.RunStarted(lane="practice", run="practice-r2", what="capacity", target_tokens=4096))
+        journal.append(
+            events.RunFinished(
+                run="practice-r2", path="runs/practice-r2.json", sha256="0", bytes=1, passed=True, outcome="ok",
+                reserve=None, words="good",
+            )
+        )  # fmt: skip
         journal.append(events.Asked(request="r-1", ask="stop_now"))
         reading.source.look()
         shown = reading.source._desk.shown

@@ -22,7 +22,7 @@ ACTING = [key for key in KEYS if key.acts]
 @pytest.mark.anyio
 async def test_nothing_that_acts_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hold, "applies", lambda: True)
-    assert {key.keys for key in ACTING} == set("lpxbXrdoa"), "a new key that acts says so in the table"
+    assert {key.keys for key in ACTING} == set("lFLpxbXrdoa"), "a new key that acts says so in the table"
     async with still(tmp_path, (80, 24), read_only=True) as (app, pilot):
         begun: list[str] = []
         app.acts.start = lambda act, work, done: begun.append(act)  # type: ignore[method-assign]

@@ -6,10 +6,12 @@ import dataclasses
 from pathlib import Path
 from typing import get_args
 
+import msgspec
 import pytest
 
+from anvil_tui.campaigns.store.view import RunView
 from anvil_tui.console.keys import KEYS
-from anvil_tui.console.snapshot import Bucket, Desk, GpuNow, GpuSnapshot, LaneRow, LogSnapshot, MeasureForm, Rung
+from anvil_tui.console.snapshot import Bucket, Desk, GpuNow, GpuSnapshot, LaneRow, LogSnapshot, MeasureForm, Rung, Shown
 from anvil_tui.console.stopping import StopAsked, stop_question
 from anvil_tui.console.views import (
     figures,
@@ -27,7 +29,7 @@ from anvil_tui.console.views.gate_view import GATE
 from anvil_tui.console.views.measure_view import Measure, Review
 from anvil_tui.records.gate import GateCheckName
 from anvil_tui.records.live import LiveRun
-from anvil_tui.records.plan import CapacityPlan, GatePlan, LadderPlan
+from anvil_tui.records.plan import CapacityPlan, GatePlan, LadderPlan, MeasurePlan
 from anvil_tui.records.vram import MIB, GpuReading
 from tests.unit.console import scenes
 
@@ -215,6 +217,39 @@ def test_rungs_of_the_plan_that_did_not_run_say_why() -> None:
     assert lines[0].split() == ["117,500", "117,500", "17,029", "6,903", "75.4", "PASS,", "spill?", "pass"]
     assert lines[1].split()[-2:] == ["FAIL", "reserve"]
     assert lines[2].strip() == "119,500  not run: sealed"
+
+
+def _measured(plan: MeasurePlan, kind: str, runs: tuple[RunView, ...]) -> Shown:
+    row = scenes.campaign_row(runs=runs, kind=kind)
+    assert row.plan is not None
+    field = {"gate": "gate", "capacity": "capacity", "ladder": "ladder"}[kind]
+    row = dataclasses.replace(row, plan=msgspec.structs.replace(row.plan, **{field: plan}))
+    figures_ = {run.run: scenes.figures(run.target_tokens or 0) for run in runs if run.run and run.state == "passed"}
+    seconds = {run.run: 4.0 for run in runs if run.run and run.state == "passed"}
+    return Shown(row, None, figures_, seconds, notes=(), asked=frozenset(), began_us=None, pid=None)
+
+
+def test_capacity_runs_are_expected_to_take_what_capacity_runs_took() -> None:
+    plan = CapacityPlan(context_tokens=4096, max_tokens=64, margin=0, runs=3)
+    runs = (RunView("practice-r1", "capacity", 4096, "passed"), RunView("practice-r2", "capacity", 4096, "running"))
+    shown = _measured(plan, "capacity", runs)
+    lines = [row.content.plain for row in rungs_view.rung_rows(shown, [Rung(4096, 0.5)], 0, 90)]
+    assert rungs_view.heading(shown) == "Runs"
+    assert [line.split()[0] for line in lines] == ["4,096"] * 3
+    assert lines[2].strip() == "4,096  planned, about 4.0 s", "not the 0.5 s of a rung"
+
+
+def test_a_gate_has_its_verdict_and_its_reserve_for_figures() -> None:
+    shown = _measured(GatePlan(), "gate", (RunView("practice-r1", "gate", None, "passed", "7 of 7 passed"),))
+    (line,) = [row.content.plain for row in rungs_view.rung_rows(shown, (), 0, 90)]
+    assert line.strip() == "gate  pass  7 of 7 passed  reserve PASS, spill?"
+
+
+def test_the_needles_of_a_ladder_are_rungs_to_come() -> None:
+    plan = LadderPlan(targets=(2000, 6000), max_tokens=64, margin=0, needle_depths=(0.5,))
+    shown = _measured(plan, "ladder", (RunView("practice-r1", "rung", 2000, "passed"),))
+    lines = [row.content.plain for row in rungs_view.rung_rows(shown, (), 0, 90)]
+    assert [line.split()[0] for line in lines] == ["2,000", "2,000", "6,000", "6,000"]
 
 
 def test_a_waived_reserve_is_told_and_does_not_alarm() -> None:
