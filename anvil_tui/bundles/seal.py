@@ -21,6 +21,7 @@ from anvil_tui.records.events import Sealed
 
 LIVE = "live.json"
 INBOX = "inbox"
+BASE = "base"
 _WRITTEN = (manifest.README, manifest.NAME)
 """The files that sealing writes itself, beside the list."""
 
@@ -41,7 +42,7 @@ def seal(
     `append` writes one event durably to the journal. It is called once, with the `sealed` event, after everything was
     found good, and not at all where a sealing that was cut off had written it already. Until then the folder is left
     as it is; from then on nothing but sealing may touch it. The time of that event is the bundle's `created_utc`.
-    Removed are `live.json`, `inbox/`, empty folders and what crashes left of atomic writes.
+    Removed are `live.json`, `inbox/`, `base`, empty folders and what crashes left of atomic writes.
     Raises CannotRun where the folder is sealed or no campaign, CheckFailed with everything that would not verify.
     """
     if is_sealed(folder):
@@ -133,7 +134,7 @@ def _made(folder: Path, read: Mapping[str, tree.Content], private_roles: frozens
 def _stays(path: str) -> bool:
     """Whether the file or folder becomes part of the bundle as it is."""
     top = path.split("/")[0]
-    return top not in {LIVE, INBOX} and not contents.is_aside(path)
+    return top not in {LIVE, INBOX, BASE} and not contents.is_aside(path)
 
 
 def _unfit(entries: Iterable[tree.Entry]) -> list[Finding]:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -108,19 +107,17 @@ def begin_paired(
         write_new(folder.lane_profile(name), lane.raw)
     write_new(folder.path / "campaign.toml", campaign.raw)
     write_new(folder.path / "plan.json", msgspec.json.format(msgspec.json.encode(plan)) + b"\n")
-    return Begun(folder, start_runner(folder, locations, base=campaign.path.parent))
+    write_new(folder.base, os.fsencode(campaign.path.parent))
+    return Begun(folder, start_runner(folder, locations))
 
 
-def start_runner(folder: CampaignFolder, locations: Locations, *, base: Path | None = None) -> subprocess.Popen[bytes]:
+def start_runner(folder: CampaignFolder, locations: Locations) -> subprocess.Popen[bytes]:
     """Start a runner on a campaign that no one writes. Raises CannotRun where someone does, or where it is sealed.
-
-    `base` is where relative paths of a campaign file start; it is found again by the file's name where it is not given.
 
     The journal's lock is taken here and inherited, so that the campaign is never seen without a writer in between.
     """
     if folder.closed:
         raise CannotRun(f"{folder.id} is sealed; nothing is ever added to it but signatures")
-    base = base or _base_of(folder, locations)
     lock = take_lock(folder.journal)
     try:
         # What was asked of a runner that died unheard is not meant for the next one.
@@ -132,7 +129,6 @@ def start_runner(folder: CampaignFolder, locations: Locations, *, base: Path | N
                 [
                     sys.executable, "-P", "-m", "anvil_tui.campaigns.runner", str(folder.path),
                     "--journal-fd", str(lock), "--state", str(locations.state),
-                    *(("--base", str(base)) if base is not None else ()),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -144,15 +140,3 @@ def start_runner(folder: CampaignFolder, locations: Locations, *, base: Path | N
             os.close(log)
     finally:
         os.close(lock)
-
-
-def _base_of(folder: CampaignFolder, locations: Locations) -> Path | None:
-    """The folder of the campaign file that a paired campaign came from, where it still lies under its name."""
-    name = folder.plan().campaign_name
-    if name is None:
-        return None
-    # Only a paired campaign has a file: the console, which begins others too, opens without all that reads one.
-    from anvil_tui.campaigns.pairs.campaign_file import campaign_paths
-
-    paths = campaign_paths(locations)
-    return paths[name][0].parent if name in paths else None

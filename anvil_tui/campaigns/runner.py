@@ -42,13 +42,12 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--journal-fd", type=int, required=True)
     parser.add_argument("--state", type=Path, required=True)
-    parser.add_argument("--base", type=Path, help="where relative paths of a campaign file start")
     arguments = parser.parse_args()
     os.set_inheritable(arguments.journal_fd, False)
     folder = CampaignFolder(arguments.folder)
     locations = Locations.default(state=arguments.state)
     with Journal(folder.journal, arguments.journal_fd) as journal:
-        return asyncio.run(_run(Session(folder, folder.plan(), journal, locations, arguments.base)))
+        return asyncio.run(_run(Session(folder, folder.plan(), journal, locations)))
 
 
 async def _run(session: Session) -> int:

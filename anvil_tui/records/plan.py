@@ -100,7 +100,7 @@ class CampaignPlan(Struct, frozen=True, kw_only=True):
     accepted_differences: dict[str, str] = {}
     """Functional differences that the operator named at the start, and why."""
     campaign_name: str | None = None
-    """Under which name the campaign file was found; its folder is where its relative paths start."""
+    """Name of the campaign file, without `.toml`."""
     seal: bool = False
     """Seal and sign at the end, with an agent or a key that needs no passphrase."""
     lane_sha256: dict[str, str] = {}

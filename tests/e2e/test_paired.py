@@ -117,7 +117,9 @@ def test_an_undeclared_difference_is_refused_unless_it_is_named(bench: Bench) ->
 
 def test_a_runner_killed_in_the_second_load_redoes_the_block_whole(bench: Bench) -> None:
     campaign = pair(bench, time_scale="2")
-    verb = bench.start("run", campaign)
+    # A file that lies elsewhere: what it watches is found again from there.
+    elsewhere = (bench.own_lanes.parent / "campaigns").rename(bench.root / "elsewhere")
+    verb = bench.start("run", str(elsewhere / f"{campaign}.toml"))
     until(lambda: (bench.state / "campaigns").exists(), 20)
     folder = until(lambda: next(iter((bench.state / "campaigns").iterdir()), None), 20) and bench.last
     until(lambda: any(run.run and run.run.startswith("two-") for run in bench.view(folder).runs), 60, "the second load")
@@ -128,11 +130,13 @@ def test_a_runner_killed_in_the_second_load_redoes_the_block_whole(bench: Bench)
     assert [event.block for event in events if isinstance(event, BlockInterrupted)] == [1]
     lanes = [event.lane for event in events if isinstance(event, BlockLoadBegun)]
     assert lanes == ["one", "two", "one", "two"]
+    assert document(bench)["campaign_closeout"]["route_changed"] is False
     metric = document(bench)["metrics"]["ttft_p50_ms"]
     assert len(metric["old_values"]) == len(metric["new_values"]) == 1
     states = [run.state for run in bench.view(folder).runs]
     assert states.count("passed") >= 3 and "interrupted" in states
     bench.good("seal", folder.id)
+    assert not folder.base.exists(), "a path of this machine is no part of the bundle"
 
 
 def test_an_arm_that_does_not_start_leaves_a_result_that_says_so(bench: Bench) -> None:

@@ -71,7 +71,7 @@ class Paired:
             name: find_lane(str(session.folder.lane_profile(name)), session.locations) for name in session.plan.lanes
         }
         self._site = dict(read_site(session.locations.machine))
-        self._base = session.base or session.folder.path
+        self._base = session.folder.base_folder()
         self._vram: VramWatch | None = None
         self._baseline: dict[str, int] = {}
         self._number = len(runs_before(earlier))

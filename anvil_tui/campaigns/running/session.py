@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import os
 import shutil
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -37,20 +36,11 @@ T = TypeVar("T")
 class Session:
     """One runner at work. Steps write through it; nothing else writes the folder."""
 
-    def __init__(
-        self,
-        folder: CampaignFolder,
-        plan: CampaignPlan,
-        journal: Journal,
-        locations: Locations,
-        base: Path | None = None,
-    ) -> None:
+    def __init__(self, folder: CampaignFolder, plan: CampaignPlan, journal: Journal, locations: Locations) -> None:
         self.folder = folder
         self.plan = plan
         self.journal = journal
         self.locations = locations
-        self.base = base
-        """Where relative paths of a campaign file start; null where that file is no longer found."""
         self.interrupts = Interrupts()
         self.step = "starting"
         self.run: LiveRun | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from dataclasses import dataclass
@@ -51,6 +52,11 @@ class CampaignFolder:
         return self.path / "live.json"
 
     @property
+    def base(self) -> Path:
+        """Names the folder that the campaign file lay in: a path of this machine, no part of the bundle."""
+        return self.path / "base"
+
+    @property
     def samples(self) -> Path:
         """Every GPU sample of the campaign, as lines."""
         return self.path / "vram" / "samples.jsonl"
@@ -91,6 +97,13 @@ class CampaignFolder:
             raise CannotRun(f"{self.path}: no plan.json; this is not a campaign folder") from None
         except msgspec.MsgspecError as error:
             raise CannotRun(f"{self.path}/plan.json: {error}") from None
+
+    def base_folder(self) -> Path:
+        """Where relative paths of the campaign file start; this folder, where nothing is told of another."""
+        try:
+            return Path(os.fsdecode(self.base.read_bytes()))
+        except FileNotFoundError:
+            return self.path
 
     def lane_profile(self, lane: str) -> Path:
         return self.path / "lanes" / f"{lane}.toml"
