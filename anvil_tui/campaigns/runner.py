@@ -74,8 +74,9 @@ async def _run(session: Session) -> int:
     if session.plan.kind == "paired":
         await asyncio.to_thread(reporting.write_held, session.folder, session.journal)
     session.folder.live.unlink(missing_ok=True)
-    if session.plan.seal:
-        # The verb that asked for it checked that a key is at hand; what fails here is told by what is missing.
+    if session.plan.seal and ending != "stopped":
+        # What was stopped can be resumed, until it is sealed. Whoever asked for the seal checked that a key is at hand;
+        # what fails here is told by what is missing.
         key = sealing.choose_key(session.locations, unattended=True)
         _let_go_of_runner_log()
         sealing.seal_held(session.folder, session.journal)

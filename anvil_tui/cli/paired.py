@@ -10,7 +10,7 @@ from anvil_tui.campaigns import preflight, reporting, sealing
 from anvil_tui.campaigns.begin import begin_paired
 from anvil_tui.campaigns.pairs.campaign_file import all_campaign_files, check_declared, find_campaign_file
 from anvil_tui.campaigns.pairs.outlook import Outlook, describe
-from anvil_tui.campaigns.pairs.pace import lane_pace
+from anvil_tui.campaigns.pairs.pace import read_past
 from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign
 from anvil_tui.campaigns.store.folder import find_campaign
 from anvil_tui.cli.following import follow_campaign
@@ -71,8 +71,7 @@ def run(arguments: Namespace, locations: Locations, output: Output) -> int:
 
 
 def _outlook(campaign: PlannedCampaign, locations: Locations) -> Outlook:
-    paces = {lane.name: lane_pace(lane.name, locations) for lane in campaign.lanes.values()}
-    return describe(campaign, paces)
+    return describe(campaign, read_past(campaign, locations))
 
 
 def _outlook_lines(outlook: Outlook) -> list[str]:
@@ -91,11 +90,13 @@ def _outlook_lines(outlook: Outlook) -> list[str]:
         lines += [f"    {part.what}: {part.words}" for part in load.parts]
     requests = "an unknown number of" if outlook.requests is None else f"{outlook.requests:,}"
     lines.append(f"in all {outlook.runs} runs, {requests} requests, {_about(outlook.expected_s)}")
+    if outlook.expected_s is not None:
+        lines += [f"assumed: {words}" for words in outlook.assumed]
     return [*lines, *(f"accepted if: {text}" for text in outlook.acceptance)]
 
 
 def _about(seconds: float | None) -> str:
-    return "duration unknown" if seconds is None else f"about {seconds / 60:.1f} minutes of start-up and requests"
+    return "duration unknown" if seconds is None else f"about {seconds / 60:.1f} minutes"
 
 
 def report(arguments: Namespace, locations: Locations, output: Output) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from anvil_tui.campaigns.pairs.order import letter
-from anvil_tui.campaigns.pairs.pace import Pace
+from anvil_tui.campaigns.pairs.pace import Pace, Past
 from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign
 from anvil_tui.campaigns.steps.ladder import rungs_of
 from anvil_tui.evidence.acceptance import condition_text
@@ -17,6 +17,11 @@ from anvil_tui.lanes.difference import covers
 from anvil_tui.records.acceptance import ArmRole
 from anvil_tui.records.campaign_file import CampaignFile, NamedDifference
 from anvil_tui.records.plan import CapacityPlan, GatePlan, LadderPlan
+
+ASSUMED_SWAP_S = 30.0
+"""A load's launch, log copies, stop and returning memory, where none was measured: a stop alone may take 45 s."""
+ASSUMED_CLOSEOUT_S = 30.0
+"""Watched files, documents and report, where no campaign of this file was closed here."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class LoadOutlook:
     parts: tuple[Part, ...]
     startup_s: float | None
     expected_s: float | None
-    """Start-up and requests; stopping the lane before and waiting for its memory come on top."""
+    """Start-up, runs, and the swap: memory that comes back, launch, logs, stop."""
 
 
 @dataclass(frozen=True)
@@ -70,15 +75,19 @@ class Outlook:
     runs: int
     requests: int | None
     expected_s: float | None
+    """Every load and the closeout, if no run must be replaced."""
+    assumed: tuple[str, ...]
+    """What the expected time takes for granted, in words."""
     acceptance: tuple[str, ...]
 
 
-def describe(campaign: PlannedCampaign, paces: Mapping[str, Pace], named: tuple[NamedDifference, ...] = ()) -> Outlook:
-    """What will run, if nothing fails; `paces` by lane, `named` are differences that the operator names now. Pure."""
+def describe(campaign: PlannedCampaign, past: Past, named: tuple[NamedDifference, ...] = ()) -> Outlook:
+    """What will run, if nothing fails; `named` are differences that the operator names now. Pure."""
     file = campaign.file
     planned = []
     for load in campaign.loads:
-        pace = paces.get(load.lane, Pace())
+        pace = past.paces.get(load.lane, Pace())
+        swap_s = ASSUMED_SWAP_S if pace.swap_s is None else pace.swap_s
         parts = parts_of(file, load.arm, pace)
         planned.append(
             LoadOutlook(
@@ -90,10 +99,11 @@ def describe(campaign: PlannedCampaign, paces: Mapping[str, Pace], named: tuple[
                 replay=load.replay,
                 parts=parts,
                 startup_s=pace.startup_s,
-                expected_s=_sum([pace.startup_s, *(part.expected_s for part in parts)]),
+                expected_s=_sum([pace.startup_s, *(part.expected_s for part in parts), swap_s]),
             )
         )
     requests = [part.requests for load in planned for part in load.parts]
+    closeout_s = ASSUMED_CLOSEOUT_S if past.closeout_s is None else past.closeout_s
     return Outlook(
         name=file.name,
         about=file.about,
@@ -104,7 +114,8 @@ def describe(campaign: PlannedCampaign, paces: Mapping[str, Pace], named: tuple[
         loads=tuple(planned),
         runs=sum(part.runs for load in planned for part in load.parts),
         requests=None if None in requests else sum(one for one in requests if one is not None),
-        expected_s=_sum([load.expected_s for load in planned]),
+        expected_s=_sum([*(load.expected_s for load in planned), closeout_s]),
+        assumed=tuple(_assumed(campaign, past)),
         acceptance=tuple(one.words or condition_text(one) for one in file.acceptance),
     )
 
@@ -148,7 +159,7 @@ def _capacity(plan: CapacityPlan, pace: Pace) -> Part:
         f"{plan.runs} runs of {plan.requests} requests, {plan.context_tokens:,} prompt tokens, up to "
         f"{plan.max_tokens:,} out, {plan.concurrency} at a time, {plan.warmup_requests} warm-up a run"
     )
-    expected = None if one is None else plan.runs * max(waves * one, paced)
+    expected = None if one is None else plan.runs * (max(waves * one, paced) + (pace.run_extra_s or 0.0))
     return Part("capacity", words, plan.runs, plan.runs * (plan.requests + plan.warmup_requests), expected)
 
 
@@ -158,7 +169,8 @@ def _ladder(plan: LadderPlan, pace: Pace) -> Part:
         return Part("ladder", words, 1, None, None)
     rungs = rungs_of(plan)
     words = f"rungs of {', '.join(f'{rung.target_tokens:,}' for rung in rungs)} prompt tokens"
-    expected = _sum([_request_s(rung.target_tokens, pace.output_tokens, pace) for rung in rungs])
+    extra = pace.run_extra_s or 0.0
+    expected = _sum([*(_request_s(rung.target_tokens, pace.output_tokens, pace) for rung in rungs), len(rungs) * extra])
     return Part("ladder", words, len(rungs), len(rungs), expected)
 
 
@@ -166,6 +178,16 @@ def _request_s(prompt_tokens: int, output_tokens: float | None, pace: Pace) -> f
     if pace.prefill_tok_s is None or pace.decode_tok_s is None or output_tokens is None:
         return None
     return prompt_tokens / pace.prefill_tok_s + output_tokens / pace.decode_tok_s
+
+
+def _assumed(campaign: PlannedCampaign, past: Past) -> Iterator[str]:
+    lanes = dict.fromkeys(load.lane for load in campaign.loads)
+    unknown = [lane for lane in lanes if past.paces.get(lane, Pace()).swap_s is None]
+    if unknown:
+        yield f"{ASSUMED_SWAP_S:g} s for each stop and swap of {' and '.join(unknown)}: none was measured here"
+    if past.closeout_s is None:
+        validated = ", its validations left out" if campaign.file.validation else ""
+        yield f"{ASSUMED_CLOSEOUT_S:g} s for the closeout{validated}: this file was not run here before"
 
 
 def _sum(seconds: Iterable[float | None]) -> float | None:

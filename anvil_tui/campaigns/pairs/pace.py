@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from statistics import median
 
 import msgspec
 
-from anvil_tui.campaigns.store.folder import all_campaigns
+from anvil_tui.campaigns.pairs.overheads import Overheads, overheads
+from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign
+from anvil_tui.campaigns.store.folder import CampaignFolder, all_campaigns
+from anvil_tui.campaigns.store.journal import read_journal
+from anvil_tui.errors import AnvilError
 from anvil_tui.evidence.run_metrics import COMPLETED, request_timing, wall_time_ms
 from anvil_tui.lanes.folder import loads
 from anvil_tui.locations import Locations
@@ -32,10 +37,37 @@ class Pace:
     decode_tok_s: float | None = None
     output_tokens: float | None = None
     """Natural length of an answer to a measured prompt."""
+    run_extra_s: float | None = None
+    """What a run takes beside its requests: sizing its prompts, counters, the verdict on memory."""
+    swap_s: float | None = None
+    """What a load of a paired campaign takes beside its start-up and its runs: memory, launch, logs, stop."""
 
 
-def lane_pace(lane: str, locations: Locations) -> Pace:
-    """The pace of a lane, from its earlier loads and the runs that are still here."""
+@dataclass(frozen=True)
+class Past:
+    """What is known here of the lanes of a campaign, and of the campaign itself."""
+
+    paces: Mapping[str, Pace] = field(default_factory=dict)
+    """By lane."""
+    closeout_s: float | None = None
+    """Median over earlier campaigns of the same file."""
+
+
+def read_past(campaign: PlannedCampaign, locations: Locations) -> Past:
+    """Look at what was measured here before."""
+    names = {lane.name for lane in campaign.lanes.values()}
+    told = _recent_overheads(locations, names, campaign.name)
+    return Past(
+        paces={
+            name: lane_pace(name, locations, [one for each in told for one in each.swaps.get(name, ())])
+            for name in names
+        },
+        closeout_s=_median(each.closeout_s for each in told),
+    )
+
+
+def lane_pace(lane: str, locations: Locations, swaps: Sequence[float] = ()) -> Pace:
+    """The pace of a lane, from its earlier loads and the runs that are still here; `swaps` in seconds."""
     ready = [one for load in loads(locations.lanes, lane) if (one := load.ready()) is not None]
     artifacts = _recent_runs(lane, locations)
     measured = [
@@ -52,6 +84,8 @@ def lane_pace(lane: str, locations: Locations) -> Pace:
         prefill_tok_s=_median(one.effective_prefill_tok_s for one in timings),
         decode_tok_s=_median(one.decode_tok_s for one in timings),
         output_tokens=_median(record.output_tokens for record in measured),
+        run_extra_s=_median(_run_extra_s(one) for one in artifacts if one.what != "gate"),
+        swap_s=_median(swaps),
     )
 
 
@@ -72,6 +106,35 @@ def _recent_runs(lane: str, locations: Locations) -> list[RunArtifact]:
         except (OSError, msgspec.MsgspecError):
             continue
     return [one for one in artifacts if one.lane.lane == lane]
+
+
+def _recent_overheads(locations: Locations, lanes: set[str], name: str) -> list[Overheads]:
+    """The newest paired campaigns that loaded one of these lanes, or came from the same file."""
+    found: list[Overheads] = []
+    for folder in reversed(all_campaigns(locations.campaigns)):
+        if len(found) < _RECENT_CAMPAIGNS and (told := _overheads(folder, lanes, name)) is not None:
+            found.append(told)
+    return found
+
+
+def _overheads(folder: CampaignFolder, lanes: set[str], name: str) -> Overheads | None:
+    try:
+        plan = folder.plan()
+        if plan.kind != "paired" or not (lanes & set(plan.lanes) or plan.campaign_name == name):
+            return None
+        told = overheads(read_journal(folder.journal))
+    except (AnvilError, OSError):
+        return None
+    return told if plan.campaign_name == name else replace(told, closeout_s=None)
+
+
+def _run_extra_s(run: RunArtifact) -> float | None:
+    """From the begin of a run to its end, less the time in which requests were under way."""
+    wall = wall_time_ms((*run.warmup, *run.requests))
+    if wall is None:
+        return None
+    whole = datetime.fromisoformat(run.finished_at) - datetime.fromisoformat(run.started_at)
+    return max(0.0, whole.total_seconds() - wall / 1000)
 
 
 def _gate_request_s(requests: Sequence[RequestRecord]) -> float | None:

@@ -24,7 +24,7 @@ from anvil_tui.records.campaign_file import NamedDifference
 from anvil_tui.records.events import Decided, DocumentWritten
 
 if TYPE_CHECKING:
-    from anvil_tui.campaigns.pairs.pace import Pace
+    from anvil_tui.campaigns.pairs.pace import Past
     from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign
 
     CampaignFiles = Mapping[str, PlannedCampaign | BadInput]
@@ -32,10 +32,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prospect:
-    """A campaign that could begin, and how fast its lanes were before."""
+    """A campaign that could begin, what is known of it from before, and the key that could sign it at its end."""
 
     campaign: PlannedCampaign
-    paces: Mapping[str, Pace]
+    past: Past
+    sealer: str | None = None
+    """Who would sign unattended; None where every key asks for a passphrase, or there is none."""
 
 
 @dataclass(frozen=True)
@@ -54,27 +56,36 @@ def read_files(locations: Locations) -> CampaignFiles:
 
 
 def prospect(campaign: PlannedCampaign) -> Callable[[Locations], Prospect]:
-    """Look at the past of a campaign's lanes."""
+    """Look at the past of a campaign and at the keys."""
 
     def work(locations: Locations) -> Prospect:
-        from anvil_tui.campaigns.pairs.pace import lane_pace
+        from anvil_tui.campaigns import sealing
+        from anvil_tui.campaigns.pairs.pace import read_past
 
-        return Prospect(campaign, {lane.name: lane_pace(lane.name, locations) for lane in campaign.lanes.values()})
+        try:
+            sealer = sealing.choose_key(locations, unattended=True).principal
+        except CannotRun:
+            sealer = None
+        return Prospect(campaign, read_past(campaign, locations), sealer)
 
     return work
 
 
-def begin(campaign: PlannedCampaign, named: tuple[NamedDifference, ...]) -> Callable[[Locations], str]:
-    """Check a campaign as it was shown and start it; the campaign's id."""
+def begin(
+    campaign: PlannedCampaign, named: tuple[NamedDifference, ...], *, seal: bool = False
+) -> Callable[[Locations], str]:
+    """Check a campaign as it was shown and start it; the campaign's id. `seal`: seal and sign it at its end."""
 
     def work(locations: Locations) -> str:
-        from anvil_tui.campaigns import preflight
+        from anvil_tui.campaigns import preflight, sealing
         from anvil_tui.campaigns.begin import begin_paired
         from anvil_tui.campaigns.pairs.campaign_file import check_declared
 
         check_declared(campaign, named)
+        if seal:
+            sealing.choose_key(locations, unattended=True)
         preflight.check_paired(campaign, locations)
-        return begin_paired(locations, campaign, {one.field: one.why for one in named}).folder.id
+        return begin_paired(locations, campaign, {one.field: one.why for one in named}, seal=seal).folder.id
 
     return work
 

@@ -15,17 +15,18 @@ from textual.widgets import Button, Input, Static
 from anvil_tui.campaigns.pairs.outlook import DifferenceOutlook, describe
 from anvil_tui.console.messages import Done
 from anvil_tui.console.paired.acts import Prospect
-from anvil_tui.console.paired.outlook_view import outlook_lines, why_label
+from anvil_tui.console.paired.outlook_view import outlook_lines, seal_line, why_label
 from anvil_tui.console.screens.act_form import ActForm
 from anvil_tui.console.views.figures import STYLES, outside
 from anvil_tui.console.widgets.answer_button import AnswerButton
 from anvil_tui.console.widgets.field import Field
 from anvil_tui.records.campaign_file import NamedDifference
 
-Begin = Callable[[tuple[NamedDifference, ...], Done], None]
+Begin = Callable[[tuple[NamedDifference, ...], bool, Done], None]
+"""Named differences, whether to seal at the end, and what is called back."""
 _WIDTH = 108
-_AROUND = 8
-"""Lines of the dialog around the outlook: frame, padding, an error, buttons."""
+_AROUND = 9
+"""Lines of the dialog around the outlook: frame, padding, how it is sealed, an error, buttons."""
 
 
 class PairedScreen(ActForm):
@@ -43,7 +44,7 @@ class PairedScreen(ActForm):
         """`begin` checks and starts the campaign in a thread and calls back."""
         super().__init__()
         self._prospect, self._begin = prospect, begin
-        shown = describe(prospect.campaign, prospect.paces)
+        shown = describe(prospect.campaign, prospect.past)
         self._open: tuple[DifferenceOutlook, ...] = tuple(
             one for one in shown.differences if one.standing == "undeclared"
         )
@@ -58,10 +59,13 @@ class PairedScreen(ActForm):
                 for number, one in enumerate(self._open):
                     yield Static(why_label(one, _WIDTH - 8), classes="why", markup=False)
                     yield Field(id=f"why-{number}", placeholder="a sentence; it stands in the document")
+            yield Static(seal_line(self._prospect.sealer), classes="sealing", markup=False)
             yield Static("", classes="error", id="error", markup=False)
             with Horizontal(classes="buttons"):
                 yield AnswerButton("Cancel", id="cancel")
                 yield AnswerButton("Start", id="start", variant="primary")
+                if self._prospect.sealer is not None:
+                    yield AnswerButton("Start and seal", id="start-seal")
 
     def on_mount(self) -> None:
         (self.query_one("#why-0") if self._open else self.query_one("#start")).focus()
@@ -96,6 +100,13 @@ class PairedScreen(ActForm):
 
     @on(Button.Pressed, "#start")
     def start(self) -> None:
+        self._start(seal=False)
+
+    @on(Button.Pressed, "#start-seal")
+    def start_and_seal(self) -> None:
+        self._start(seal=True)
+
+    def _start(self, *, seal: bool) -> None:
         told = {one.field for one in self.named}
         missing = [number for number, one in enumerate(self._open) if one.difference.field not in told]
         if missing:
@@ -103,17 +114,13 @@ class PairedScreen(ActForm):
             self.say(f"refused: nobody declared {fields}; say why it may differ")
             self.query_one(f"#why-{missing[0]}").focus()
             return
-        self.act("checking the lanes …", lambda done: self._begin(self.named, done), STYLES["info"])
+        self.act("checking the lanes …", lambda done: self._begin(self.named, seal, done), STYLES["info"])
 
     @on(Button.Pressed, "#cancel")
     def action_close(self) -> None:
         # What is being started cannot be left untold: the answer comes within a moment.
         if not self.acting:
             self.dismiss(None)
-
-    def refused(self, reason: str) -> None:
-        super().refused(reason)
-        self.query_one("#start").focus()
 
     def action_scroll(self, where: str) -> None:
         """Read on or back."""
@@ -124,5 +131,5 @@ class PairedScreen(ActForm):
         if not self.is_attached:
             return
         width = max(20, self.query_one("#outlook").size.width - 2)
-        outlook = describe(self._prospect.campaign, self._prospect.paces, self.named)
+        outlook = describe(self._prospect.campaign, self._prospect.past, self.named)
         self.query_one("#outlook-lines", Static).update(Content("\n").join(outlook_lines(outlook, width)))

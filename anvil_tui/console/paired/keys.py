@@ -69,8 +69,8 @@ class PairedOperatorScreen(OperatorScreen):
         found: acts.Prospect = done.value
         campaign = found.campaign
 
-        def begin(named: tuple[NamedDifference, ...], then: Done) -> None:
-            self.console_app.acts.start("begin the paired campaign", acts.begin(campaign, named), then)
+        def begin(named: tuple[NamedDifference, ...], seal: bool, then: Done) -> None:
+            self.console_app.acts.start("begin the paired campaign", acts.begin(campaign, named, seal=seal), then)
 
         self.app.push_screen(PairedScreen(found, begin), self._show_campaign)
 

@@ -76,22 +76,17 @@ def outlook_lines(outlook: Outlook, width: int) -> list[Content]:
     if outlook.operational:
         words = ", ".join(outside(one.field, 60) for one in outlook.operational)
         lines.append(Content.styled(fit(f"operational only: {words}", width), _MUTED))
-    letters = " ".join(load.letter for load in outlook.loads)
-    lines += [_head(f"Loads in order  {letters}"), *_loads(outlook.loads, width)]
     requests = "an unknown number of" if outlook.requests is None else count(outlook.requests)
-    lines += [
-        _head("In all"),
-        Content(
-            fit(f"{_several(len(outlook.loads), 'load')}, {_several(outlook.runs, 'run')}, {requests} requests", width)
-        ),
-        Content(fit(_expected(outlook.expected_s), width)),
-    ]
+    words = f"{_several(len(outlook.loads), 'load')}, {_several(outlook.runs, 'run')}, {requests} requests"
+    lines += [_head("In all"), Content(fit(words, width)), *_expected(outlook, width)]
     if outlook.acceptance:
         lines.append(_head("Accepted if"))
-        lines += [Content(fit(f"· {outside(text, 300)}", width)) for text in outlook.acceptance]
+        for text in outlook.acceptance:
+            lines += _folded(f"· {text}", width, indent=2)
     ends = {"paired": "a paired comparison", "change": "a controlled change"}.get(outlook.document or "", "")
     lines.append(Content.styled(f"ends in {ends or 'its acceptance conditions'} and a report", _MUTED))
-    return lines
+    letters = " ".join(load.letter for load in outlook.loads)
+    return [*lines, _head(f"Loads in order  {letters}"), *_loads(outlook.loads, width)]
 
 
 def difference_lines(one: DifferenceOutlook, width: int) -> list[Content]:
@@ -106,7 +101,7 @@ def difference_lines(one: DifferenceOutlook, width: int) -> list[Content]:
             Content(fit(" " * 14 + values, width)),
         ]
     if one.why:
-        lines.append(Content.styled(fit(" " * 14 + f"because {outside(one.why, 300)}", width), _MUTED))
+        lines += _folded(f"{' ' * 14}because {one.why}", width, _MUTED, indent=14)
     return lines
 
 
@@ -114,6 +109,16 @@ def why_label(one: DifferenceOutlook, width: int) -> Content:
     """What stands over the field in which an undeclared difference is named."""
     values = f"{_value(one.difference.baseline)} → {_value(one.difference.candidate)}"
     return Content.styled(fit(f"why may {outside(one.difference.field, 100)} differ ({values})?", width), STYLES["bad"])
+
+
+def seal_line(sealer: str | None) -> Content:
+    """What sealing at the end would mean, or why only `b` can do it."""
+    words = (
+        "b seals it afterwards: no key here signs without a passphrase"
+        if sealer is None
+        else f"Start and seal: no decision text, signed as {outside(sealer, 60)}"
+    )
+    return Content.styled(words, _MUTED)
 
 
 def _loads(loads: tuple[LoadOutlook, ...], width: int) -> Iterator[Content]:
@@ -145,10 +150,20 @@ def _part(part: Part, width: int) -> Iterator[Content]:
     yield from map(Content, folded)
 
 
-def _expected(seconds: float | None) -> str:
-    if seconds is None:
-        return "expected time: not known, these lanes were not measured here yet"
-    return f"about {span(seconds)} by what these lanes did before, stopping and waiting for memory not counted"
+def _expected(outlook: Outlook, width: int) -> Iterator[Content]:
+    if outlook.expected_s is None:
+        yield from _folded("expected time: not known, these lanes were not measured here yet", width)
+        return
+    about = f"about {span(outlook.expected_s)} by what these lanes did before, stops and closeout included"
+    yield from _folded(about, width)
+    for words in outlook.assumed:
+        yield from _folded(f"assumed: {words}", width, _MUTED, indent=9)
+
+
+def _folded(text: str, width: int, style: str = "", indent: int = 0) -> Iterator[Content]:
+    """A sentence in lines that fit, all but the first one indented."""
+    for line in textwrap.wrap(outside(text, 600), width, subsequent_indent=" " * indent):
+        yield Content.styled(line, style)
 
 
 def _several(number: int, noun: str) -> str:

@@ -24,6 +24,7 @@ from textual.widget import Widget
 
 import anvil_tui.console
 from anvil_tui.campaigns.pairs.campaign_file import find_campaign_file
+from anvil_tui.campaigns.pairs.pace import Past
 from anvil_tui.campaigns.store.folder import CampaignFolder
 from anvil_tui.campaigns.store.view import CampaignView, LoadView, RunView
 from anvil_tui.console.messages import SourceFailed
@@ -252,7 +253,7 @@ def pair_screens(nasty: str) -> list[Screen[Any]]:
         screens.append(screen)
     return [
         *screens,
-        PairedScreen(Prospect(told, {}), lambda *_: None),
+        PairedScreen(Prospect(told, Past(), nasty), lambda *_: None),
         DecisionScreen(Draft(nasty, nasty), nasty, lambda *_: None),
     ]
 

@@ -10,9 +10,10 @@ import pytest
 from textual.containers import VerticalScroll
 from textual.widgets import Input
 
+from anvil_tui.campaigns import sealing
 from anvil_tui.campaigns.pairs.campaign_file import all_campaign_files, find_campaign_file
 from anvil_tui.campaigns.pairs.outlook import describe
-from anvil_tui.campaigns.pairs.pace import Pace
+from anvil_tui.campaigns.pairs.pace import Pace, Past
 from anvil_tui.campaigns.store.folder import CampaignFolder
 from anvil_tui.campaigns.store.journal import read_journal
 from anvil_tui.console.messages import ActDone
@@ -93,19 +94,21 @@ def test_every_shipped_outlook_fits(where: Locations, width: int) -> None:
         if isinstance(one, BadInput):
             continue
         paces = dict.fromkeys((lane.name for lane in one.lanes.values()), PACE)
-        for line in outlook_view.outlook_lines(describe(one, paces), width):
+        for line in outlook_view.outlook_lines(describe(one, Past(paces)), width):
             assert line.cell_length <= width, (name, line.plain)
 
 
 def test_an_outlook_in_lines(where: Locations) -> None:
     campaign = find_campaign_file("rehearsal-seed004", where)
-    shown = "\n".join(line.plain for line in outlook_view.outlook_lines(describe(campaign, {}), 100))
+    shown = "\n".join(line.plain for line in outlook_view.outlook_lines(describe(campaign, Past()), 100))
     assert "controlled    recipe.max_num_batched_tokens  8192 → 4096" in shown
     assert "Loads in order  A B A'" in shown and "3 loads, 11 runs, 42 requests" in shown
     assert "expected time: not known, these lanes were not measured here yet" in shown
     paces = dict.fromkeys(("rehearsal-batch8192", "rehearsal-batch4096"), PACE)
-    shown = "\n".join(line.plain for line in outlook_view.outlook_lines(describe(campaign, paces), 100))
-    assert "1  A block 1: rehearsal-batch8192, about 10m01s" in shown and "about 31m10s" in shown
+    shown = "\n".join(line.plain for line in outlook_view.outlook_lines(describe(campaign, Past(paces)), 100))
+    assert "1  A block 1: rehearsal-batch8192, about 10m31s" in shown
+    assert "about 33m10s by what these lanes did before, stops and closeout included" in shown
+    assert "assumed: 30 s for the closeout, its validations left out: this file was not run here before" in shown
 
 
 # The form.
@@ -117,7 +120,7 @@ async def test_the_form(where: Locations, tmp_path: Path, size: tuple[int, int])
     lanes(where, undeclared=True)
     campaign = find_campaign_file("batch", where)
     async with still(tmp_path, size) as (app, pilot):
-        app.push_screen(PairedScreen(acts.Prospect(campaign, {}), lambda *_: None))
+        app.push_screen(PairedScreen(acts.Prospect(campaign, Past()), lambda *_: None))
         await pilot.pause()
         await pilot.pause()
         same(f"dialog-pair-{size[0]}x{size[1]}.txt", text_of(app))
@@ -159,12 +162,32 @@ async def test_p_shows_what_will_run_and_the_second_enter_starts_it(where: Locat
 
 
 @pytest.mark.anyio
+async def test_start_and_seal_stands_there_where_a_key_signs_unattended(where: Locations, tmp_path: Path) -> None:
+    lanes(where)
+    campaign = find_campaign_file("batch", where)
+    assert acts.prospect(campaign)(where).sealer is None
+    with pytest.raises(CannotRun, match="needs no passphrase"):
+        acts.begin(campaign, (), seal=True)(where)
+    assert not (where.state / "campaigns").exists()
+    sealing.create_key(where, "op@lab", None)
+    prospect = acts.prospect(campaign)(where)
+    asked: list[bool] = []
+    async with still(tmp_path) as (app, pilot):
+        app.push_screen(PairedScreen(prospect, lambda _, seal, __: asked.append(seal)))
+        await pilot.pause()
+        assert "Start and seal: no decision text, signed as op@lab" in text_of(app)
+        await pilot.press("tab", "enter")
+        await pilot.pause()
+    assert asked == [True]
+
+
+@pytest.mark.anyio
 async def test_an_undeclared_difference_must_be_named(where: Locations, tmp_path: Path) -> None:
     lanes(where, undeclared=True)
     campaign = find_campaign_file("batch", where)
     begun: list[tuple[NamedDifference, ...]] = []
     async with still(tmp_path) as (app, pilot):
-        app.push_screen(PairedScreen(acts.Prospect(campaign, {}), lambda named, _: begun.append(named)))
+        app.push_screen(PairedScreen(acts.Prospect(campaign, Past()), lambda named, *_: begun.append(named)))
         await pilot.pause()
         assert "NOT DECLARED  recipe.max_num_seqs  1 → 2" in text_of(app)
         await pilot.press("enter", "enter")
