@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from anvil_tui.console.app import ConsoleApp
 
 _KEYS = (
-    ("1-3", "Tab", ""),
+    ("1-4", "Tab", ""),
     ("j k", "Scroll", ""),
     ("d", "Decide", "campaign.decide"),
     ("b", "Seal", "bundle.make"),
@@ -45,6 +45,7 @@ class CompareScreen(Screen[None]):
         Binding("1", "tab('overview')", show=False),
         Binding("2", "tab('figures')", show=False),
         Binding("3", "tab('claims')", show=False),
+        Binding("4", "tab('plots')", show=False),
         Binding("tab,right", "next(1)", show=False),
         Binding("shift+tab,left", "next(-1)", show=False),
         Binding("j,down", "scroll('down')", show=False),

@@ -9,6 +9,8 @@ from textual.message import Message
 
 from anvil_tui.campaigns.store.folder import Standing
 from anvil_tui.campaigns.store.view import CampaignView
+from anvil_tui.console.paired.plotted import Plotted
+from anvil_tui.console.paired.reserves import ReserveSoFar
 from anvil_tui.records.acceptance import ArmRole, ConditionState
 from anvil_tui.records.live import Live
 from anvil_tui.records.plan import PlannedLoad
@@ -80,6 +82,10 @@ class Conclusions:
     """Where it is from: the document's path, or how many artifacts; empty where nothing can be compared yet."""
     starts: Mapping[int, StartFigures] = field(default_factory=dict)
     """By the place of the load among those begun."""
+    reserves: Mapping[ArmRole, ReserveSoFar] = field(default_factory=dict)
+    load_reserves: Mapping[int, ReserveSoFar] = field(default_factory=dict)
+    """By the place of the load, as `starts`."""
+    plotted: Plotted = field(default_factory=Plotted)
     protocols: tuple[Protocol, ...] = ()
     """The longest prompt first."""
     violated: tuple[str, ...] = ()

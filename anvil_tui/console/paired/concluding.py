@@ -8,15 +8,20 @@ from typing import Any
 import msgspec
 
 from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.journal import read_journal
 from anvil_tui.campaigns.store.view import CampaignView
 from anvil_tui.console.paired.comparison import ByLoad, Claim, Conclusions, Metric, Protocol, StartFigures
+from anvil_tui.console.paired.plotted import plotted
+from anvil_tui.console.paired.reserves import reserve_so_far
 from anvil_tui.errors import AnvilError
 from anvil_tui.evidence.arms.inputs import read_campaign_arms
+from anvil_tui.evidence.arms.invariants import SAME_PROMPTS
 from anvil_tui.evidence.arms.runs import common_clock, compared_runs, loads, protocols, scored
 from anvil_tui.evidence.arms.starts import kv_figures, peak_activation
 from anvil_tui.evidence.documents.change import change_document
 from anvil_tui.evidence.documents.metrics import Group, metrics_part
 from anvil_tui.evidence.documents.paired import paired_document
+from anvil_tui.evidence.report.story import Story, tell
 from anvil_tui.records.acceptance import ArmRole
 from anvil_tui.records.arm import Arm, LoadStart, MeasuredRun
 from anvil_tui.records.campaign_file import CampaignFile
@@ -32,6 +37,8 @@ def conclude(folder: CampaignFolder, view: CampaignView, file: CampaignFile, doc
     Expensive: every artifact is read. What cannot be read or compared is said in `refused`.
     """
     starts = dict(_starts(folder, view))
+    story = tell(read_journal(folder.journal))
+    drawn = plotted({}, view.loads, story, file.primary_metric, "sent")
     try:
         written = None if document is None else _read(folder, document)
         measured = _measured_loads(view)
@@ -42,22 +49,47 @@ def conclude(folder: CampaignFolder, view: CampaignView, file: CampaignFile, doc
         read = read_campaign_arms(folder.path, arms_told, samples=False)
         found = dict(zip(told, read, strict=True))
         arms = [found.get(role, Arm(name=name)) for role, name in zip(roles, names, strict=True)]
+        drawn = plotted(found, view.loads, story, file.primary_metric, common_clock(arms))
+        measured_so_far = {"starts": starts, "plotted": drawn, **_reserves(found, view, story)}
         if len(arms) == 1:
             alone = _protocols(Arm(name="baseline"), arms[0], None, _rule(file))
-            return Conclusions(origin=_count(view), starts=starts, protocols=alone, gates=tuple(_gates(arms)))
+            return Conclusions(origin=_count(view), protocols=alone, gates=tuple(_gates(arms)), **measured_so_far)
         baseline, candidate = arms
         shown = written
         if shown is None and len(told) == 2:
             shown = _document(file, baseline, candidate)
         return _from_document(
             shown or {},
+            not_yet=SAME_PROMPTS if written is None and view.ending is None else "",
             origin=document or (_count(view) if told else ""),
-            starts=starts,
             protocols=_protocols(baseline, candidate, shown, _rule(file)),
             gates=tuple(_gates(arms)),
+            **measured_so_far,
         )
     except AnvilError as refused:
-        return Conclusions(starts=starts, refused=str(refused))
+        return Conclusions(starts=starts, plotted=drawn, refused=str(refused))
+
+
+def _reserves(arms: Mapping[ArmRole, Arm], view: CampaignView, story: Story) -> dict[str, Any]:
+    """The reserve of each arm over its loads that count, and of each load."""
+    gpus = {gpu.uuid: f"GPU{gpu.index}" for sampler in story.samplers for gpu in sampler.gpus}
+    windows = [window for arm in arms.values() for window in arm.memory]
+    by_load = {place: [run for run in view.runs if run.load == place] for place in range(len(view.loads))}
+    by_arm = {
+        role: [
+            run
+            for place, load in enumerate(view.loads)
+            if load.arm == role and load.state != "put aside"
+            for run in by_load[place]
+        ]
+        for role in arms
+    }
+    arm_reserves = {role: reserve_so_far(runs, windows, gpus) for role, runs in by_arm.items()}
+    load_reserves = {place: reserve_so_far(runs, windows, gpus) for place, runs in by_load.items()}
+    return {
+        "reserves": {role: one for role, one in arm_reserves.items() if one is not None},
+        "load_reserves": {place: one for place, one in load_reserves.items() if one is not None},
+    }
 
 
 def _name(file: CampaignFile, role: ArmRole) -> str:
@@ -181,11 +213,15 @@ def _gates(arms: Sequence[Arm]) -> Iterator[str]:
             yield f"{arm.name}: {passed} of {len(arm.gates)} functional gates passed"
 
 
-def _from_document(document: Mapping[str, Any], **others: Any) -> Conclusions:
-    """What a comparison or a controlled change says in sentences."""
+def _from_document(document: Mapping[str, Any], *, not_yet: str, **others: Any) -> Conclusions:
+    """What a comparison or a controlled change says in sentences; `not_yet` is an invariant that cannot be told."""
     claims = document.get("claims") or document.get("interpretation") or {}
     return Conclusions(
-        violated=tuple(one["text"] for one in document.get("invariants", ()) if one["status"] == "violated"),
+        violated=tuple(
+            one["text"]
+            for one in document.get("invariants", ())
+            if one["status"] == "violated" and one["text"] != not_yet
+        ),
         kv=tuple(_kv(document)),
         proven=tuple(Claim(one["text"]) for one in claims.get("proven", ())),
         not_proven=tuple(Claim(one["text"], one["missing"]) for one in claims.get("not_proven", ())),

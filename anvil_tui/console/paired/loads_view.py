@@ -7,11 +7,10 @@ from textual.content import Content
 from anvil_tui.campaigns.pairs import order
 from anvil_tui.campaigns.store.view import LoadView
 from anvil_tui.console.paired.compare_view import CONDITIONS, acceptance_words, load_letter, run_count, to_come
+from anvil_tui.console.paired.words import MUTED
 from anvil_tui.console.snapshot import Shown
 from anvil_tui.console.views.figures import STYLES, Row, fit, outside, pad, span
 from anvil_tui.console.views.rungs_view import measured_runs, run_row
-
-_MUTED = "$foreground-muted"
 
 
 def load_rows(shown: Shown, now_us: int, width: int) -> tuple[Row, ...]:
@@ -34,11 +33,11 @@ def load_rows(shown: Shown, now_us: int, width: int) -> tuple[Row, ...]:
                 rows.append(Row(run.run, run_row(run, shown, measured.get(run.what, ()), now_us, width)))
             else:
                 text = fit(f"   not run: {outside(run.words, 300)}", width)
-                rows.append(Row(f"skipped-{place}-{number}", Content.styled(text, _MUTED), choice=False))
+                rows.append(Row(f"skipped-{place}-{number}", Content.styled(text, MUTED), choice=False))
     for planned in to_come(shown.row.plan.loads if shown.row.plan is not None else (), view.loads):
         words = "planned" if shown.row.running else "not run"
         text = f"{pad(order.letter(planned), 3)}block {planned.block}  {outside(planned.lane, 64)}  {words}"
-        rows.append(Row(f"planned-{planned.number}", Content.styled(fit(text, width), _MUTED), choice=False))
+        rows.append(Row(f"planned-{planned.number}", Content.styled(fit(text, width), MUTED), choice=False))
     return tuple(rows)
 
 

@@ -10,11 +10,11 @@ from textual.content import Content
 
 from anvil_tui.campaigns.pairs.outlook import DifferenceOutlook, LoadOutlook, Outlook, Part
 from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign, arms_of
+from anvil_tui.console.paired.words import MUTED, hanging, title
 from anvil_tui.console.snapshot import Level
 from anvil_tui.console.views.figures import STYLES, Row, count, fit, outside, pad, span
 from anvil_tui.errors import BadInput
 
-_MUTED = "$foreground-muted"
 _NAME = 26
 _STANDINGS: dict[str, tuple[str, Level]] = {
     "controlled": ("controlled", "good"),
@@ -44,7 +44,7 @@ def file_facts(one: PlannedCampaign | BadInput, width: int) -> Content:
     """The arms of a campaign file, or every fault that it has here."""
     lines = [Content("")]
     if isinstance(one, BadInput):
-        lines.append(Content.styled(fit(outside(one.source, 400), width), _MUTED))
+        lines.append(Content.styled(fit(outside(one.source, 400), width), MUTED))
         lines += [Content.styled(fit(outside(str(fault), 600), width), STYLES["bad"]) for fault in one.faults[:5]]
         if len(one.faults) > 5:
             lines.append(Content.styled(f"and {len(one.faults) - 5} more", STYLES["bad"]))
@@ -57,7 +57,7 @@ def file_facts(one: PlannedCampaign | BadInput, width: int) -> Content:
         words = f"differences that nobody declared: {', '.join(undeclared)}"
         lines.append(Content.styled(fit(words, width), STYLES["warn"]))
     if one.shadows is not None:
-        lines.append(Content.styled(fit("hides the shipped file of this name", width), _MUTED))
+        lines.append(Content.styled(fit("hides the shipped file of this name", width), MUTED))
     lines.append(Content.styled("enter shows what it will do; nothing starts yet", "bold $text-primary"))
     return Content("\n").join(lines)
 
@@ -67,26 +67,28 @@ def outlook_lines(outlook: Outlook, width: int) -> list[Content]:
     lines: list[Content] = []
     if outlook.rehearsal:
         lines.append(Content.styled("REHEARSAL: simulated lanes; never evidence", STYLES["warn"]))
-    lines += [Content.styled(line, _MUTED) for line in textwrap.wrap(outside(outlook.about, 600), width)]
-    lines += [_head("Arms differ in")]
-    if not outlook.differences:
-        lines.append(Content("nothing that decides behaviour"))
+    lines += [Content.styled(line, MUTED) for line in textwrap.wrap(outside(outlook.about, 600), width)]
+    if len({load.arm for load in outlook.loads}) > 1:
+        lines += [title("Arms differ in")]
+        lines += [] if outlook.differences else [Content("nothing that decides behaviour")]
+    else:
+        lines += [title("One arm alone")]
     for one in outlook.differences:
         lines += difference_lines(one, width)
     if outlook.operational:
         words = ", ".join(outside(one.field, 60) for one in outlook.operational)
-        lines.append(Content.styled(fit(f"operational only: {words}", width), _MUTED))
+        lines.append(Content.styled(fit(f"operational only: {words}", width), MUTED))
     requests = "an unknown number of" if outlook.requests is None else count(outlook.requests)
     words = f"{_several(len(outlook.loads), 'load')}, {_several(outlook.runs, 'run')}, {requests} requests"
-    lines += [_head("In all"), Content(fit(words, width)), *_expected(outlook, width)]
+    lines += [title("In all"), Content(fit(words, width)), *_expected(outlook, width)]
     if outlook.acceptance:
-        lines.append(_head("Accepted if"))
+        lines.append(title("Accepted if"))
         for text in outlook.acceptance:
-            lines += _folded(f"· {text}", width, indent=2)
+            lines += hanging(f"· {text}", width, "", 2)
     ends = {"paired": "a paired comparison", "change": "a controlled change"}.get(outlook.document or "", "")
-    lines.append(Content.styled(f"ends in {ends or 'its acceptance conditions'} and a report", _MUTED))
+    lines.append(Content.styled(f"ends in {ends or 'its acceptance conditions'} and a report", MUTED))
     letters = " ".join(load.letter for load in outlook.loads)
-    return [*lines, _head(f"Loads in order  {letters}"), *_loads(outlook.loads, width)]
+    return [*lines, title(f"Loads in order  {letters}"), *_loads(outlook.loads, width)]
 
 
 def difference_lines(one: DifferenceOutlook, width: int) -> list[Content]:
@@ -101,7 +103,7 @@ def difference_lines(one: DifferenceOutlook, width: int) -> list[Content]:
             Content(fit(" " * 14 + values, width)),
         ]
     if one.why:
-        lines += _folded(f"{' ' * 14}because {one.why}", width, _MUTED, indent=14)
+        lines += hanging(f"{' ' * 14}because {one.why}", width, MUTED, 14)
     return lines
 
 
@@ -118,7 +120,7 @@ def seal_line(sealer: str | None) -> Content:
         if sealer is None
         else f"Start and seal: no decision text, signed as {outside(sealer, 60)}"
     )
-    return Content.styled(words, _MUTED)
+    return Content.styled(words, MUTED)
 
 
 def _loads(loads: tuple[LoadOutlook, ...], width: int) -> Iterator[Content]:
@@ -129,13 +131,13 @@ def _loads(loads: tuple[LoadOutlook, ...], width: int) -> Iterator[Content]:
         words = f"{load.letter} block {load.block}: {outside(load.lane, 64)}{about}"
         yield Content.styled(fit(f"{load.number + 1:>3}  {words}", width), "bold")
         if load.arm in told:
-            yield Content.styled(fit(f"     as load {_first(loads, load.arm).number + 1}", width), _MUTED)
+            yield Content.styled(fit(f"     as load {_first(loads, load.arm).number + 1}", width), MUTED)
             continue
         told.add(load.arm)
         for part in load.parts:
             yield from _part(part, width)
         if not load.parts:
-            yield Content.styled("     started and stopped, nothing is run on it", _MUTED)
+            yield Content.styled("     started and stopped, nothing is run on it", MUTED)
 
 
 def _first(loads: tuple[LoadOutlook, ...], arm: str) -> LoadOutlook:
@@ -152,18 +154,12 @@ def _part(part: Part, width: int) -> Iterator[Content]:
 
 def _expected(outlook: Outlook, width: int) -> Iterator[Content]:
     if outlook.expected_s is None:
-        yield from _folded("expected time: not known, these lanes were not measured here yet", width)
+        yield from hanging("expected time: not known, these lanes were not measured here yet", width, "", 0)
         return
     about = f"about {span(outlook.expected_s)} by what these lanes did before, stops and closeout included"
-    yield from _folded(about, width)
+    yield from hanging(about, width, "", 0)
     for words in outlook.assumed:
-        yield from _folded(f"assumed: {words}", width, _MUTED, indent=9)
-
-
-def _folded(text: str, width: int, style: str = "", indent: int = 0) -> Iterator[Content]:
-    """A sentence in lines that fit, all but the first one indented."""
-    for line in textwrap.wrap(outside(text, 600), width, subsequent_indent=" " * indent):
-        yield Content.styled(line, style)
+        yield from hanging(f"assumed: {words}", width, MUTED, 9)
 
 
 def _several(number: int, noun: str) -> str:
@@ -172,7 +168,3 @@ def _several(number: int, noun: str) -> str:
 
 def _value(value: Any) -> str:
     return "not set" if value is None else outside(str(value), 60)
-
-
-def _head(words: str) -> Content:
-    return Content.styled(words, "bold $text-primary")

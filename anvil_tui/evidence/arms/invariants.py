@@ -11,6 +11,9 @@ from anvil_tui.records.arm import Arm, LoadStart, MeasuredRun
 from anvil_tui.records.comparison import Invariant
 from anvil_tui.records.lane import LaneProfile
 
+SAME_PROMPTS = "same prompts"
+"""It cannot hold before both arms are through."""
+
 Values = dict[object, tuple[str, ...]]
 """Each value that an arm's artifacts tell, and where."""
 
@@ -102,7 +105,7 @@ def _prompts(baseline: Arm, candidate: Arm) -> Iterator[Invariant]:
     if old and new:
         shared = len(old & new)
         yield _told(
-            "same prompts",
+            SAME_PROMPTS,
             "observed" if old == new else "violated",
             f"{len(old)} nonces, {shared} in both arms",
             f"{len(new)} nonces, {shared} in both arms",

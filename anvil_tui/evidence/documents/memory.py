@@ -61,15 +61,19 @@ def lowest_free(arm: Arm) -> list[float] | None:
 
 
 def reserve_pass(arm: Arm) -> bool | None:
-    """Whether the reserve held: by the verdicts of our runs, else by imported minima against their reserve."""
+    """Whether the reserve held: by the verdicts of our runs, else by imported minima against their reserve.
+
+    A window short of its reserve settles it, also that of a gate, which has no verdict here.
+    """
+    windows = [one for one in arm.memory if one.in_request and one.reserve_mib is not None]
+    if any(gpu.free_mib is not None and gpu.free_mib < (one.reserve_mib or 0) for one in windows for gpu in one.gpus):
+        return False
     verdicts = [run.reserve.verdict for run in arm.runs if run.reserve is not None]
     if verdicts:
         if "FAIL" in verdicts:
             return False
         return True if all(verdict.startswith("PASS") for verdict in verdicts) else None
-    reserves = [one.reserve_mib for one in arm.memory if one.in_request and one.reserve_mib is not None]
-    lowest = lowest_free(arm)
-    return min(lowest) >= max(reserves) if lowest and reserves else None
+    return True if windows and lowest_free(arm) else None
 
 
 def _in_request(arm: Arm) -> Iterator[GpuMemory]:

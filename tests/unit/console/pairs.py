@@ -21,6 +21,7 @@ from anvil_tui.records import events
 from anvil_tui.records.acceptance import AcceptanceDocument, ConditionState
 from anvil_tui.records.live import Live, LiveRun
 from anvil_tui.records.plan import CampaignPlan, PlannedLoad
+from anvil_tui.records.vram import MIB, Gpu, GpuReserve, ReserveVerdict, Verdict
 from tests.unit.console import scenes
 from tests.unit.evidence import samples
 
@@ -61,6 +62,7 @@ CONDITIONS = (
         words="no run passed", evidence=(),
     ),
 )  # fmt: skip
+GPUS = tuple(Gpu(index=index, uuid=uuid, name="card") for index, uuid in enumerate(("GPU-a", "GPU-b")))
 PLANNED = loads_in_order("ABA", 1, LANES)  # type: ignore[arg-type]
 
 
@@ -101,12 +103,13 @@ class Pair:
         request = samples.request(self.runs, prompt_tokens=target, e2e_ms=e2e_ms, nonce=f"n{target}")
         artifact = samples.artifact(
             name, (request,), lane=load.lane, load_id=load_id, arm=load.arm, block=load.block, target_tokens=target,
-            passed=passed, started_at=f"2026-12-01T12:{self.runs:02d}:00Z",
+            passed=passed, started_at=f"2026-12-01T12:{self.runs:02d}:00Z", reserve=reserve(load.arm),
         )  # fmt: skip
         (self.folder.path / "runs" / f"{name}.json").write_bytes(msgspec.json.encode(artifact))
         self.journal.append(
             events.RunFinished(
-                run=name, path=f"runs/{name}.json", sha256="0", bytes=1, passed=passed, outcome="ok", reserve=None,
+                run=name, path=f"runs/{name}.json", sha256="0", bytes=1, passed=passed, outcome="ok",
+                reserve="PASS" if load.arm == "baseline" else "FAIL",
                 words="good" if passed else "outcome: the request failed",
             )
         )  # fmt: skip
@@ -154,6 +157,24 @@ class Pair:
         return compared(self.folder)
 
 
+def reserve(arm: str) -> ReserveVerdict:
+    """Two GPUs over a window: the candidate leaves 500 MiB less than the reserve on the second one."""
+    free = {"GPU-a": 4000, "GPU-b": 3100 if arm == "baseline" else 2572}
+    gpus = tuple(
+        GpuReserve(
+            uuid=uuid, name="card", min_free_bytes=mib * MIB, min_free_at_us=1, margin_bytes=(mib - 3072) * MIB,
+            below_seconds=0.0, reserved_bytes=None, total_bytes=None, verdict="PASS" if mib >= 3072 else "FAIL",
+        )
+        for uuid, mib in free.items()
+    )  # fmt: skip
+    verdict: Verdict = "PASS" if arm == "baseline" else "FAIL"
+    return ReserveVerdict(
+        verdict=verdict, reason="", policy="enforce", policy_reason=None, reserve_mib=3072, window_from_us=0,
+        window_to_us=1, samples=2, hz=20.0, max_gap_ms=50.0, coverage_pct=100.0, spill="not applicable",
+        spill_witness=None, gpus=gpus,
+    )  # fmt: skip
+
+
 def compared(folder: CampaignFolder) -> Comparison:
     """What a fresh thread of the compare screen reads of a folder."""
     posted: list[CompareRead] = []
@@ -186,6 +207,7 @@ def pair(where: Locations, document: str = "change") -> Iterator[Pair]:
                 campaign_id=ID, campaign_kind="paired", lanes=plan.lanes, plan_sha256="0", rehearsal=False
             )
         )
+        journal.append(events.SamplerStarted(source="nvml", hz=20.0, gpus=GPUS, driver=None, rehearsal=False))
         yield Pair(CampaignFolder(path), journal)
 
 

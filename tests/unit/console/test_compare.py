@@ -13,14 +13,16 @@ from textual.content import Content
 from anvil_tui import clock
 from anvil_tui.campaigns.store.view import LoadView, RunView
 from anvil_tui.console.messages import SourceFailed
-from anvil_tui.console.paired import compare_view, concluding, loads_view
+from anvil_tui.console.paired import claims_view, compare_view, concluding, figures_view, loads_view
 from anvil_tui.console.paired.compare import CompareScreen
 from anvil_tui.console.paired.comparison import CompareRead, Comparison, Metric
+from anvil_tui.console.paired.plotted import StartPhases
 from anvil_tui.console.paired.source import LEAST_SECONDS, CompareSource
 from anvil_tui.console.sources.desk_source import DeskSource
 from anvil_tui.console.sources.source import Post, Source
 from anvil_tui.locations import Locations
 from anvil_tui.records import events
+from anvil_tui.records.acceptance import ArmRole
 from anvil_tui.records.live import LiveRun
 from tests.unit.console import pairs, scenes
 from tests.unit.console.snapshots import same
@@ -44,8 +46,8 @@ def test_a_campaign_that_has_only_begun(where: Locations) -> None:
     assert found.conclusions.origin == "" and not found.conclusions.protocols
     shown = text(compare_view.overview(found, 0, 100))
     assert shown.count("planned") == 3 and "1 of 2 met" in shown
-    assert "nothing to compare yet" in text(compare_view.claims(found, 100))
-    assert "no measured run has passed yet" in text(compare_view.figures(found, 100))
+    assert "nothing to compare yet" in text(claims_view.claims(found, 100))
+    assert "no measured run has passed yet" in text(figures_view.figures(found, 100))
 
 
 def test_one_arm_alone_shows_its_figures_and_no_change(where: Locations) -> None:
@@ -92,7 +94,7 @@ def test_values_stand_by_load_and_a_block_that_is_redone_does_not_count(where: L
     assert [load.state for load in after.view.loads] == ["put aside"] * 2 + ["whole"] * 3
     e2e = next(one for one in after.conclusions.protocols[0].metrics if one.name == "e2e_p50_ms")
     assert e2e.baseline == ((1200.0,), (1200.0,)) and e2e.candidate == ((1100.0,),)
-    assert "by load  A 1,200 | 1,200" in text(compare_view.figures(after, 120))
+    assert "by load  A 1,200 | 1,200" in text(figures_view.figures(after, 120))
 
 
 def test_a_paired_document_is_shown_where_it_stands(where: Locations) -> None:
@@ -119,7 +121,7 @@ def test_a_paired_document_is_shown_where_it_stands(where: Locations) -> None:
     shown = text(compare_view.overview(found, 0, 100))
     assert "VIOLATED: same model" in shown and "2 of 2 met" in shown and "no decision yet: d writes one" in shown
     assert "primary: decode tok/s at 2,000 tokens" in shown
-    assert "keep new" in text(compare_view.claims(found, 100))
+    assert "keep new" in text(claims_view.claims(found, 100))
 
 
 def test_a_runner_that_goes_on_makes_earlier_documents_void(where: Locations) -> None:
@@ -142,9 +144,9 @@ def test_a_test_of_one_lane_has_figures_and_conditions_and_no_comparison(where: 
         told.load(alone, kv_tokens=553_243, gib=15.99)
         found = told.compared()
     assert found.baseline is None and not found.conclusions.refused
-    shown = text(compare_view.figures(found, 100))
+    shown = text(figures_view.figures(found, 100))
     assert "B new" in shown and "2,000 tokens" in shown and "B vs A" not in shown and "verdict" not in shown
-    assert "one arm alone" in text(compare_view.claims(found, 100))
+    assert "one arm alone" in text(claims_view.claims(found, 100))
     assert compare_view.head(found, "12:00:00", 80).plain.startswith(" Compare  new ")
 
 
@@ -153,7 +155,7 @@ def test_what_cannot_be_compared_is_said(where: Locations) -> None:
     (folder.path / "runs" / "old-lane-r1.json").write_text("{")
     found = pairs.compared(folder)
     assert "old-lane-r1.json" in found.conclusions.refused
-    assert "no comparison can be made" in text(compare_view.claims(found, 100))
+    assert "no comparison can be made" in text(claims_view.claims(found, 100))
     assert found.last_start("candidate") is not None, "what the starts told is still there"
 
 
@@ -217,7 +219,7 @@ METRIC = Metric("e2e_p50_ms", ((1.0,),), ((1.0,),), 1.0, 1.0, -8.33, -9.0, -7.0,
 def test_a_metric_in_a_line(where: Locations, changes: dict[str, Any], words: str) -> None:
     found = pairs.compared(pairs.done(where))
     metric = dataclasses.replace(METRIC, **changes)
-    shown = " ".join(line.plain for line in compare_view._metric_lines(found, metric, 120))
+    shown = " ".join(line.plain for line in figures_view._metric_lines(found, metric, 120))
     assert words in " ".join(shown.split())
 
 
@@ -315,13 +317,19 @@ def screen(comparison: Comparison) -> CompareScreen:
 
 
 SIZES = [(120, 40), (80, 24)]
+STARTS: dict[ArmRole, StartPhases] = {
+    "baseline": StartPhases((("load_weights", 70.0), ("compile", 31.5), ("graph_capture", 12.0)), failed=False),
+    "candidate": StartPhases((("load_weights", 72.0), ("autotune", 8.0), ("graph_capture", None)), failed=True),
+}
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("key", ["1", "2", "3"])
+@pytest.mark.parametrize("key", ["1", "2", "3", "4"])
 async def test_the_compare_screen(where: Locations, tmp_path: Path, key: str, size: tuple[int, int]) -> None:
     found = pairs.compared(pairs.done(where))
+    drawn = dataclasses.replace(found.conclusions.plotted, starts=STARTS)
+    found = dataclasses.replace(found, conclusions=dataclasses.replace(found.conclusions, plotted=drawn))
     async with still(tmp_path, size) as (app, pilot):
         app.push_screen(screen(found))
         await pilot.pause()
