@@ -93,6 +93,7 @@ class Paired:
                 session.event(event)
         for block in sorted(_open_blocks(self._earlier, self._session.plan.loads)):
             session.event(BlockInterrupted(block=block, words="its load was cut short; the block is redone whole"))
+        self._accept(finished=False)
 
     async def run_loads(self) -> bool:
         """Every planned load whose block is not whole yet. Returns whether all runs passed."""

@@ -55,7 +55,8 @@ class CompareScreen(Screen[None]):
         Binding("g,home", "scroll('home')", show=False),
         Binding("G,end", "scroll('end')", show=False),
         *(Binding(key, f"act('{action}')", show=False) for key, action in (
-            ("d", "decide"), ("b", "seal"), ("v", "verify"), ("o", "report"), ("question_mark,f1", "help"),
+            ("d", "decide"), ("r", "resume"), ("b", "seal"), ("v", "verify"), ("o", "report"),
+            ("question_mark,f1", "help"),
         )),
     ]  # fmt: skip
 

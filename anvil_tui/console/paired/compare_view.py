@@ -44,6 +44,7 @@ CONDITIONS: dict[str, tuple[str, Level]] = {
     "not yet known": ("open", "info"),
 }
 
+RESUMABLE = ("interrupted", "stopped")
 _WIDE = 100
 """From this width on a load has its worst free memory beside its other figures."""
 
@@ -92,13 +93,17 @@ def overview(comparison: Comparison, now_us: int, width: int) -> list[Content]:
         shown.append(Content.assemble((letter_of(role), "bold"), f" {role} ", (name, "bold"), (lane, MUTED)))
         if (reserve := comparison.conclusions.reserves.get(role)) is not None:
             shown += _reserve_lines(reserve, width)
-    shown += [Content(""), *load_lines(comparison, now_us, width), Content("")]
+    shown += [Content(""), *load_lines(comparison, now_us, width)]
+    if comparison.standing in RESUMABLE:
+        words = f"{comparison.standing}: r goes on with it, its open block is redone whole; b seals it as it is"
+        shown += paragraph(words, width, STYLES["warn"])
+    shown.append(Content(""))
     if comparison.acceptance:
         shown.append(title(f"Acceptance  {acceptance_words(comparison.acceptance)}"))
         for one in comparison.acceptance:
             shown += condition_lines(one, width)
     else:
-        shown += [title("Acceptance"), Content.styled("no condition is told yet", MUTED)]
+        shown += [title("Acceptance"), Content.styled("no condition is told", MUTED)]
     return [*shown, Content(""), *_result(comparison, width)]
 
 
@@ -116,10 +121,8 @@ def load_lines(comparison: Comparison, now_us: int, width: int) -> list[Content]
         free = _worst_cell(comparison.conclusions.load_reserves.get(place)) if width >= _WIDE else ("", "")
         runs = pad(run_count([run for run in comparison.view.runs if run.load == place]), 12)
         used = 6 + len(cells) + len(free[0]) + 2 + 12
-        # A reason is shown whole: what does not fit beside the figures goes on below, under the figures.
-        first, rest = words, ""
-        if len(words) > width - used:
-            first, _, rest = words.partition(": ")
+        # What does not fit beside the figures stands whole below them.
+        first, rest = (words, "") if len(words) <= width - used else ("", words)
         head = (pad(load_letter(load), 6), "bold")
         shown.append(Content.assemble(head, cells, free, "  ", runs, (fit(first, max(0, width - used)), style)))
         shown += paragraph(rest, width, style, "      ")
@@ -133,20 +136,21 @@ def load_lines(comparison: Comparison, now_us: int, width: int) -> list[Content]
 def _reserve_lines(reserve: ReserveSoFar, width: int) -> list[Content]:
     """The worst free memory of an arm against its reserve, and where it was seen."""
     verdicts = ", ".join(f"{many} {verdict}" for verdict, many in sorted(reserve.verdicts.items()))
-    bad = "FAIL" in reserve.verdicts
+    if reserve.policy in ("waived", "off"):
+        verdicts += f", {reserve.policy}"
     words = f"reserve: {verdicts}"
     if (worst := reserve.worst) is not None:
-        words = f"worst free {mib(worst.free_bytes)} MiB of {worst.gpu}, reserve {mib(worst.reserve_bytes)} "
-        words += f"({signed_mib(worst.margin_bytes)}) in {worst.path}; runs and gates: {verdicts}"
-    return paragraph(words, width, STYLES["bad"] if bad else MUTED, "  ")
+        words = f"worst free {mib(worst.free_bytes)} MiB on {worst.gpu}, {signed_mib(worst.margin_bytes)} "
+        words += f"to the reserve of {mib(worst.reserve_bytes)}: {verdicts}; {worst.path}"
+    return paragraph(words, width, STYLES["bad"] if reserve.bad else MUTED, "  ")
 
 
 def _worst_cell(reserve: ReserveSoFar | None) -> tuple[str, str]:
     """MiB of the GPU that had least, over the runs of a load; a mark where that is below the reserve."""
     if reserve is None or reserve.worst is None:
         return pad(DASH, 12, right=True), ""
-    mark, style = ("!", STYLES["bad"]) if reserve.worst.margin_bytes < 0 else (" ", "")
-    return pad(mib(reserve.worst.free_bytes) + mark, 12, right=True), style
+    mark = "!" if reserve.worst.margin_bytes < 0 else " "
+    return pad(mib(reserve.worst.free_bytes) + mark, 12, right=True), STYLES["bad"] if reserve.bad else ""
 
 
 def to_come(planned: Sequence[PlannedLoad], begun: Sequence[LoadView]) -> list[PlannedLoad]:
@@ -173,7 +177,7 @@ def _load_state(comparison: Comparison, place: int, load: LoadView, now_us: int)
             failed = any(run.load == place and run.state == "failed" for run in comparison.view.runs)
             return ("done, a run FAILED", STYLES["bad"]) if failed else ("done", STYLES["good"])
         case "put aside":
-            return "put aside: its block is redone", STYLES["warn"]
+            return "put aside, redone", STYLES["warn"]
         case "cut short":
             return f"CUT SHORT: {outside(load.words)}", STYLES["bad"]
     if comparison.standing != "running":
@@ -182,8 +186,9 @@ def _load_state(comparison: Comparison, place: int, load: LoadView, now_us: int)
     if live is None:
         return "running", "$text-primary"
     if live.run is None:
-        return f"▸ {outside(live.step, 200)}", "$text-primary"
-    what = count(live.run.target_tokens) + " tokens" if live.run.target_tokens else outside(live.run.run, 60)
+        return f"▸ {outside(live.step, 200).removeprefix(f'{outside(load.lane, 64)} ')}", "$text-primary"
+    run = outside(live.run.run, 60).removeprefix(f"{outside(load.lane, 64)}-")
+    what = count(live.run.target_tokens) + " tokens" if live.run.target_tokens else run
     return f"▸ {what}  {running_words(live.run, (), now_us)}", "$text-primary"
 
 
@@ -237,7 +242,8 @@ def _result(comparison: Comparison, width: int) -> list[Content]:
     if comparison.view.words and comparison.standing != "running":
         shown += paragraph(comparison.view.words, width)
     if comparison.decided is not None:
-        shown.append(Content(f"decision: stands in {outside(comparison.decided, 60)}; d edits it"))
+        edits = "" if comparison.standing == "sealed" else "; d edits it"
+        shown.append(Content(f"decision: stands in {outside(comparison.decided, 60)}{edits}"))
     elif comparison.standing not in ("running", "sealed"):
         shown.append(Content.styled("no decision yet: d writes one, b seals", STYLES["warn"]))
     return shown

@@ -84,8 +84,12 @@ def _reserves(arms: Mapping[ArmRole, Arm], view: CampaignView, story: Story) -> 
         ]
         for role in arms
     }
-    arm_reserves = {role: reserve_so_far(runs, windows, gpus) for role, runs in by_arm.items()}
-    load_reserves = {place: reserve_so_far(runs, windows, gpus) for place, runs in by_load.items()}
+    policies = {role: arm.profiles[-1].profile.gpus.policy for role, arm in arms.items() if arm.profiles}
+    arm_reserves = {role: reserve_so_far(runs, windows, gpus, policies.get(role)) for role, runs in by_arm.items()}
+    load_reserves = {
+        place: reserve_so_far(runs, windows, gpus, policies.get(view.loads[place].arm))
+        for place, runs in by_load.items()
+    }
     return {
         "reserves": {role: one for role, one in arm_reserves.items() if one is not None},
         "load_reserves": {place: one for place, one in load_reserves.items() if one is not None},

@@ -6,7 +6,14 @@ from textual.content import Content
 
 from anvil_tui.campaigns.pairs import order
 from anvil_tui.campaigns.store.view import LoadView
-from anvil_tui.console.paired.compare_view import CONDITIONS, acceptance_words, load_letter, run_count, to_come
+from anvil_tui.console.paired.compare_view import (
+    CONDITIONS,
+    RESUMABLE,
+    acceptance_words,
+    load_letter,
+    run_count,
+    to_come,
+)
 from anvil_tui.console.paired.words import MUTED
 from anvil_tui.console.snapshot import Shown
 from anvil_tui.console.views.figures import STYLES, Row, fit, outside, pad, span
@@ -43,6 +50,8 @@ def load_rows(shown: Shown, now_us: int, width: int) -> tuple[Row, ...]:
 
 def standing_words(shown: Shown) -> Content:
     """How the acceptance conditions stand, and what comes next."""
+    if shown.row.standing in RESUMABLE:
+        return Content.styled("r resumes  b seals  C compares", STYLES["warn"])
     words = acceptance_words(shown.acceptance) if shown.acceptance else ""
     failed = any(one.state == "not met" for one in shown.acceptance)
     return Content.styled(f"acceptance {words}  C compares" if words else "C compares", STYLES["bad"] if failed else "")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from anvil_tui.campaigns.store.view import RunView
 from anvil_tui.records.arm import MemoryWindow
-from anvil_tui.records.vram import MIB, Verdict
+from anvil_tui.records.vram import MIB, Policy, Verdict
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,24 @@ class ReserveSoFar:
 
     verdicts: Mapping[Verdict, int]
     worst: WorstFree | None
+    policy: Policy | None = None
+    """Of the lane's profile; null where none was read."""
+
+    @property
+    def bad(self) -> bool:
+        """Short of a reserve that is not waived."""
+        return "FAIL" in self.verdicts and self.policy in (None, "enforce")
 
 
 def reserve_so_far(
-    runs: Iterable[RunView], windows: Iterable[MemoryWindow], gpus: Mapping[str, str]
+    runs: Iterable[RunView], windows: Iterable[MemoryWindow], gpus: Mapping[str, str], policy: Policy | None
 ) -> ReserveSoFar | None:
     """Pure. `windows` are those of any runs, `gpus` names GPUs by UUID. None where no run has a verdict."""
     judged = {run.path: run.reserve for run in runs if run.path is not None and run.reserve is not None}
     if not judged:
         return None
     figures = [one for window in windows if window.path in judged for one in _figures(window, gpus)]
-    return ReserveSoFar(Counter(judged.values()), min(figures, key=lambda one: one.free_bytes, default=None))
+    return ReserveSoFar(Counter(judged.values()), min(figures, key=lambda one: one.free_bytes, default=None), policy)
 
 
 def _figures(window: MemoryWindow, gpus: Mapping[str, str]) -> Iterator[WorstFree]:

@@ -6,7 +6,7 @@ from anvil_tui import clock
 from anvil_tui.campaigns.store.folder import CampaignFolder
 from anvil_tui.campaigns.store.follow import read_live
 from anvil_tui.campaigns.store.view import CampaignReader, CampaignView
-from anvil_tui.console.paired.acceptance import ACCEPTANCE, read_acceptance
+from anvil_tui.console.paired.acceptance import ACCEPTANCE, judge_acceptance, read_acceptance
 from anvil_tui.console.paired.comparison import ArmName, CompareRead, Comparison, Conclusions
 from anvil_tui.console.sources.source import Post, Source
 from anvil_tui.records.acceptance import ArmRole, ConditionState
@@ -33,6 +33,8 @@ class CompareSource(Source):
         self._decided: str | None = None
         self._conclusions = Conclusions()
         self._read_of: object = None
+        self._judged: tuple[ConditionState, ...] = ()
+        self._judged_of: object = None
         self._read_us: int | None = None
 
     def look(self) -> None:
@@ -46,6 +48,7 @@ class CompareSource(Source):
         view = self._reader.view
         standing = view.standing(running=running)
         self._conclude(view, self._file, running=standing == "running")
+        acceptance = self._acceptance(view, self._file, running=standing == "running")
         live = read_live(self._folder) if standing == "running" else None
         self.publish(
             CompareRead(
@@ -57,7 +60,7 @@ class CompareSource(Source):
                     planned=self._plan.loads,
                     primary_metric=self._file.primary_metric,
                     live=live,
-                    acceptance=live.acceptance if live is not None else self._acceptance(),
+                    acceptance=live.acceptance if live is not None else acceptance,
                     conclusions=self._conclusions,
                     decided=self._decided,
                 )
@@ -82,7 +85,7 @@ class CompareSource(Source):
 
         document = self._documents.get(change.SCHEMA) or self._documents.get(paired.SCHEMA)
         settled = tuple(run.path for run in view.runs if run.path is not None)
-        there = (settled, tuple((load.report, load.state == "put aside") for load in view.loads), document)
+        there = (settled, tuple((load.report, load.state == "put aside") for load in view.loads), document, view.ending)
         now_us = clock.mono_us()
         too_soon = running and self._read_us is not None and now_us - self._read_us < LEAST_SECONDS * 1e6
         if there == self._read_of or too_soon:
@@ -90,9 +93,14 @@ class CompareSource(Source):
         self._conclusions = conclude(self._folder, view, file, document)
         self._read_of, self._read_us = there, clock.mono_us()
 
-    def _acceptance(self) -> tuple[ConditionState, ...]:
+    def _acceptance(self, view: CampaignView, file: CampaignFile, *, running: bool) -> tuple[ConditionState, ...]:
+        """Of the document, else judged once for the campaign as it broke off; a runner tells them itself."""
         path = self._documents.get(ACCEPTANCE)
-        return read_acceptance(self._folder, path) if path is not None else ()
+        there = (path, len(view.runs), view.ending)
+        if not running and there != self._judged_of:
+            self._judged_of = there
+            self._judged = judge_acceptance(self._folder, file) if path is None else read_acceptance(self._folder, path)
+        return () if running else self._judged
 
 
 def arm_names(file: CampaignFile) -> dict[ArmRole, ArmName]:

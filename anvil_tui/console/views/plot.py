@@ -17,8 +17,9 @@ _GUTTER = 8
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Bits of the two columns and four rows of dots in one braille cell."""
 _BLANK = 0x2800
-_FLAT = 0.3
-"""Values that differ by less than this share of the largest are drawn on a scale of their own, which says so."""
+_NOISE, _FLAT = 0.01, 0.3
+"""Values that differ by a share of the largest between these are drawn on a scale of their own, which says so: on one
+from 0 their difference would not be seen, and what differs by less should look flat."""
 
 Words = Callable[[float], str]
 Point = tuple[float, float]
@@ -50,9 +51,9 @@ class Scale:
 
 
 def value_scale(values: Sequence[float]) -> Scale:
-    """From 0, unless the values lie so close together that nothing would be seen."""
+    """From 0, unless the values lie so close together that their difference would not be seen."""
     low, high = min(values), max(values)
-    if low > 0 and 0 < high - low < _FLAT * high:
+    if low > 0 and _NOISE * high < high - low < _FLAT * high:
         around = (high - low) * 0.1
         return Scale(low - around, high + around)
     return Scale(min(0.0, low), high)

@@ -20,10 +20,12 @@ from anvil_tui.console.paired.plotted import StartPhases
 from anvil_tui.console.paired.source import LEAST_SECONDS, CompareSource
 from anvil_tui.console.sources.desk_source import DeskSource
 from anvil_tui.console.sources.source import Post, Source
+from anvil_tui.evidence.arms.invariants import SAME_PROMPTS
 from anvil_tui.locations import Locations
 from anvil_tui.records import events
 from anvil_tui.records.acceptance import ArmRole
 from anvil_tui.records.live import LiveRun
+from anvil_tui.records.vram import MIB
 from tests.unit.console import pairs, scenes
 from tests.unit.console.snapshots import same
 from tests.unit.console.still import settle, show, still, text_of
@@ -78,6 +80,34 @@ def test_the_arms_are_compared_as_soon_as_both_have_runs(where: Locations) -> No
     assert (e2e.baseline, e2e.candidate) == (((1200.0,),), ((1100.0,),))
     assert any("max_num_batched_tokens from 8192 to 4096" in one.text for one in (*found.proven, *found.not_proven))
     assert found.kv and found.caveats
+
+
+def test_a_campaign_that_broke_off_tells_its_conditions_and_what_comes_next(where: Locations) -> None:
+    with pairs.pair(where) as told:
+        load_id = told.begin(pairs.PLANNED[1])
+        told.rung(pairs.PLANNED[1], load_id, 2000, e2e_ms=1100.0)
+    found = pairs.compared(told.folder)
+    assert found.standing == "interrupted"
+    assert [(one.state, one.words) for one in found.acceptance] == [
+        ("met", "1 load came up"),
+        ("met", "2,000 prompt tokens by the API's count"),
+    ]
+    assert not found.conclusions.violated, "one arm alone was not asked the same prompts as none"
+    shown = text(compare_view.overview(found, 0, 76))
+    assert "its end is not told" in shown and "interrupted: r goes on with it" in shown
+    assert "no decision yet" in shown
+    reserve = found.conclusions.reserves["candidate"]
+    assert reserve.worst is not None and (reserve.worst.gpu, reserve.worst.margin_bytes) == ("GPU1", -500 * MIB)
+    assert (
+        "worst free 2,572 MiB on GPU1, −500 to the reserve of 3,072: 1 FAIL, waived; runs/new-lane-r1.json"
+        in " ".join(shown.split())
+    )
+
+
+def test_the_same_prompts_are_not_violated_while_an_arm_is_on_its_way() -> None:
+    document = {"invariants": [{"text": SAME_PROMPTS, "status": "violated"}, {"text": "x", "status": "violated"}]}
+    assert concluding._from_document(document, not_yet=SAME_PROMPTS).violated == ("x",)
+    assert concluding._from_document(document, not_yet="").violated == (SAME_PROMPTS, "x")
 
 
 def test_values_stand_by_load_and_a_block_that_is_redone_does_not_count(where: Locations) -> None:
