@@ -36,8 +36,9 @@ def plans(arguments: Namespace, locations: Locations, output: Output) -> int:
             documents.append({"campaign": name, "valid": False, "file": found.source, "faults": faults})
             continue
         label = "REHEARSAL " if found.rehearsal else ""
-        order = f"{found.file.order or 'one arm'}, {len(found.loads)} loads"
-        rows.append((name, "valid", order, label + found.file.name))
+        loads = "1 load" if len(found.loads) == 1 else f"{len(found.loads)} loads"
+        order = f"{found.file.order or 'one arm'}, {loads}"
+        rows.append((name, "valid", order, label + found.file.name.removeprefix("REHEARSAL: ")))
         documents.append(
             {
                 "campaign": name,
@@ -92,6 +93,7 @@ def _outlook_lines(outlook: Outlook) -> list[str]:
     lines.append(f"in all {outlook.runs} runs, {requests} requests, {_about(outlook.expected_s)}")
     if outlook.expected_s is not None:
         lines += [f"assumed: {words}" for words in outlook.assumed]
+    lines += [f"at closeout: {text}" for text in outlook.closeout]
     return [*lines, *(f"accepted if: {text}" for text in outlook.acceptance)]
 
 

@@ -138,7 +138,8 @@ def _union_faults(types: tuple[inspect.Type, ...], value: object, place: str, cl
         yield from deepest
         return
     allowed = dict.fromkeys(fault.allowed for faults in attempts for fault in faults)
-    yield Fault(place, _shown(value), " or ".join(allowed))
+    close = next((fault.nearest for faults in attempts for fault in faults if fault.nearest), "")
+    yield Fault(place, _shown(value), " or ".join(allowed), close)
 
 
 def _plain(kind: inspect.Type) -> Any:

@@ -78,6 +78,8 @@ class Outlook:
     """Every load and the closeout, if no run must be replaced."""
     assumed: tuple[str, ...]
     """What the expected time takes for granted, in words."""
+    closeout: tuple[str, ...]
+    """What is watched from outside, and the commands that are run at the end."""
     acceptance: tuple[str, ...]
 
 
@@ -116,6 +118,10 @@ def describe(campaign: PlannedCampaign, past: Past, named: tuple[NamedDifference
         requests=None if None in requests else sum(one for one in requests if one is not None),
         expected_s=_sum([*(load.expected_s for load in planned), closeout_s]),
         assumed=tuple(_assumed(campaign, past)),
+        closeout=(
+            *(f"{one.means} watched: {one.file or one.url}" for one in file.watch),
+            *(f"runs {one.name}: {' '.join(one.command)}" for one in file.validation),
+        ),
         acceptance=tuple(one.words or condition_text(one) for one in file.acceptance),
     )
 

@@ -87,6 +87,10 @@ def outlook_lines(outlook: Outlook, width: int) -> list[Content]:
             lines += hanging(f"· {text}", width, "", 2)
     ends = {"paired": "a paired comparison", "change": "a controlled change"}.get(outlook.document or "", "")
     lines.append(Content.styled(f"ends in {ends or 'its acceptance conditions'} and a report", MUTED))
+    if outlook.closeout:
+        lines.append(title("At closeout"))
+        for text in outlook.closeout:
+            lines += hanging(f"· {text}", width, "", 2)
     letters = " ".join(load.letter for load in outlook.loads)
     return [*lines, title(f"Loads in order  {letters}"), *_loads(outlook.loads, width)]
 

@@ -278,6 +278,7 @@ CASES: list[Case] = [
         "validation[0].directory",
         "is no folder",
     ),
+    (paired, {"document": "piared"}, "document", "did you mean 'paired'"),
     (alone, {"order": "AB"}, "order", "there is one arm"),
     (alone, {"document": "change"}, "document", "there is one"),
     (alone, {"acceptance": []}, "acceptance", "at least one condition"),

@@ -52,6 +52,11 @@ def test_the_gate_runs_on_the_arms_that_the_file_names(locations: Locations) -> 
     ]
     assert [load.replay for load in outlook.loads] == [False, False, True]
     assert outlook.requests == 3 * 3 + 26 + 7
+    assert outlook.closeout == (
+        "route watched: rehearsal-route.json",
+        "promotion watched: rehearsal-promotion.json",
+        "runs route_file_is_json: python3 -m json.tool rehearsal-route.json",
+    )
 
 
 def test_the_duration_follows_from_the_pace_of_every_lane(locations: Locations) -> None:
