@@ -162,8 +162,9 @@ def _capacity(plan: CapacityPlan, pace: Pace) -> Part:
     waves = math.ceil(plan.requests / plan.concurrency) + math.ceil(plan.warmup_requests / plan.concurrency)
     paced = plan.requests / plan.arrivals_per_s if plan.arrivals_per_s else 0.0
     words = (
-        f"{plan.runs} runs of {plan.requests} requests, {plan.context_tokens:,} prompt tokens, up to "
-        f"{plan.max_tokens:,} out, {plan.concurrency} at a time, {plan.warmup_requests} warm-up a run"
+        f"{plan.runs} {'run' if plan.runs == 1 else 'runs'} of {plan.requests} requests, "
+        f"{plan.context_tokens:,} prompt tokens, up to {plan.max_tokens:,} out, {plan.concurrency} at a time, "
+        f"{plan.warmup_requests} warm-up a run"
     )
     expected = None if one is None else plan.runs * (max(waves * one, paced) + (pace.run_extra_s or 0.0))
     return Part("capacity", words, plan.runs, plan.runs * (plan.requests + plan.warmup_requests), expected)

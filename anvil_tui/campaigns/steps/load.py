@@ -143,7 +143,7 @@ async def _watch_start(
     """Follow the log and ask the endpoint until it answers, the process ends or the time is out."""
     session.step = f"{lane.name} is coming up"
     async with _StartupLog.open(session, lane, folder) as log:
-        waiting = asyncio.ensure_future(_until_ready(lane, folder, endpoint))
+        waiting = asyncio.ensure_future(_until_ready(lane, folder, endpoint, stays=session.plan.kind != "paired"))
         try:
             await session.interrupts.until(waiting)
             answer, at_us = waiting.result()
@@ -165,8 +165,11 @@ async def _watch_start(
     return answer
 
 
-async def _until_ready(lane: Lane, folder: LaneFolder, endpoint: EndpointClient) -> tuple[Answer, int]:
-    """The first good answer and its monotonic time in µs. Raises CheckFailed where there will be none."""
+async def _until_ready(lane: Lane, folder: LaneFolder, endpoint: EndpointClient, *, stays: bool) -> tuple[Answer, int]:
+    """The first good answer and its monotonic time in µs. Raises CheckFailed where there will be none.
+
+    `stays`: a lane that came up too late is left to the operator.
+    """
     settings = lane.profile.endpoint
     process, began = folder.process(), clock.mono_us()
     assert process is not None, "the holder wrote started.json before it said so"
@@ -179,10 +182,8 @@ async def _until_ready(lane: Lane, folder: LaneFolder, endpoint: EndpointClient)
             raise CheckFailed(f"{lane.name} did not come up: {exit_words(folder)}")
         waited = (clock.mono_us() - began) / 1e6
         if waited > settings.startup_timeout_s:
-            raise CheckFailed(
-                f"{lane.name} did not come up within {settings.startup_timeout_s:g} s: {answer.words}; "
-                f"it still runs: `anvil-tui down {lane.name}` stops it"
-            )
+            words = f"{lane.name} did not come up within {settings.startup_timeout_s:g} s: {answer.words}"
+            raise CheckFailed(f"{words}; it still runs: `anvil-tui down {lane.name}` stops it" if stays else words)
         await asyncio.sleep(_POLL_SECONDS)
 
 

@@ -74,9 +74,9 @@ def plot(title: str, series: Sequence[Series], width: int, height: int, y: Words
         label = y(up.high) if row == 0 else y(up.low) if row == height - 1 else ""
         shown.append(Content.assemble(f"{pad(label, _GUTTER - 1, right=True)} │", *_parts(cells[row])))
     shown.append(Content(f"{' ' * _GUTTER}└{'─' * (columns)}"))
-    ends = [x(across.low), x(across.high)] if across.high > across.low else ["", x(across.low)]
-    left = pad(ends[0], max(0, columns - len(ends[1])))
-    shown.append(Content(pad(f"{' ' * (_GUTTER + 1)}{left}{ends[1]}", width)))
+    low, high = x(across.low), x(across.high)
+    ends = pad(low, max(0, columns - len(high))) + high if across.high > across.low else low.center(columns)
+    shown.append(Content(pad(f"{' ' * (_GUTTER + 1)}{ends}", width)))
     return shown
 
 

@@ -11,6 +11,17 @@ from anvil_tui.records.comparison import Caveat
 _AGREEMENT = 1e-6
 
 
+def loads_failed(baseline: Arm, candidate: Arm) -> Iterator[Caveat]:
+    """A lane that did not come up, or that died: what was planned for it was not done."""
+    for arm in (baseline, candidate):
+        if arm.load_failures:
+            yield Caveat(
+                rule="loads_failed",
+                text=f"{arm.name}: not every load was done: {'; '.join(arm.load_failures)}.",
+                evidence=tuple(path for path in arm.hashes if path.endswith("journal.jsonl")),
+            )
+
+
 def failures_excluded(baseline: Arm, candidate: Arm) -> Iterator[Caveat]:
     """Medians hold given success; a run that failed may well have been the slow one."""
     for arm in (baseline, candidate):

@@ -81,10 +81,11 @@ def too_few_blocks(baseline: Arm, candidate: Arm) -> Iterator[Caveat]:
         return
     runs = f"{len(scored(baseline))} and {len(scored(candidate))} runs on {len(old)} and {len(new)} loads"
     unnamed = any(run.load_id is None for run in (*scored(baseline), *scored(candidate)))
+    least = f"the smallest two-sided p that {blocks} {'block' if blocks == 1 else 'blocks'} can give is "
+    least = f"{least}{smallest_p(blocks):.3g}" if blocks else "an arm without a scored run compares with nothing"
     yield Caveat(
         rule="too_few_blocks",
-        text=f"n is too small: {runs}{' (loads are not named and count as one)' if unnamed else ''}; the smallest "
-        f"two-sided p that {blocks} {'block' if blocks == 1 else 'blocks'} can give is {smallest_p(blocks):.3g}.",
+        text=f"n is too small: {runs}{' (loads are not named and count as one)' if unnamed else ''}; {least}.",
         evidence=paths([*scored(baseline), *scored(candidate)]),
     )
 

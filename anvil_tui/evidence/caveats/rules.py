@@ -13,6 +13,7 @@ Rule = Callable[[Arm, Arm], Iterable[Caveat]]
 
 ABOUT_ARMS: tuple[Rule, ...] = (
     identity.rehearsal,
+    failures.loads_failed,
     identity.served_context,
     identity.identity_missing,
     identity.identity_unequal,

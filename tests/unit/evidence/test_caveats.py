@@ -169,6 +169,9 @@ def test_too_few_blocks() -> None:
     )
     assert "loads are not named and count as one" in one(order.too_few_blocks, arm("a", run(load_id=None)), NEW)
     assert silent(order.too_few_blocks, runs(6), runs(6, "b"))
+    assert "1 and 0 runs on 1 and 0 loads; an arm without a scored run compares with nothing." in one(
+        order.too_few_blocks, runs(1), arm("b")
+    )
 
 
 def test_no_warm_up() -> None:
@@ -269,6 +272,13 @@ def test_host_pauses() -> None:
     paused = arm("fast", run("x", (request(host_pauses=("3.1 s",)),)))
     assert "the host paused during 1 runs" in one(failures.host_pauses, OLD, paused)
     assert silent(failures.host_pauses)
+
+
+def test_loads_that_failed() -> None:
+    died = arm("b", load_failures=("b: it died",), hashes={"journal.jsonl": "0", "runs/b-r1.json": "1"})
+    (told,) = failures.loads_failed(OLD, died)
+    assert told.text == "b: not every load was done: b: it died." and told.evidence == ("journal.jsonl",)
+    assert silent(failures.loads_failed)
 
 
 def test_every_rule_is_in_the_list_and_takes_empty_arms() -> None:
