@@ -185,6 +185,8 @@ def verify_bundle(folder: CampaignFolder) -> Callable[[Locations], Verification]
         from anvil_tui.bundles import trust
         from anvil_tui.bundles.verify import verify
 
+        # A runner that seals and signs by itself is not through before it lets go of the journal.
+        await_writer(folder)
         return verify(folder.path, trust.read(locations.allowed_signers))
 
     return work

@@ -140,6 +140,6 @@ class Arm(Struct, frozen=True, kw_only=True):
     memory: tuple[MemoryWindow, ...] = ()
     drafts: tuple[DraftCounters, ...] = ()
     load_failures: tuple[str, ...] = ()
-    """What the journal says of loads that failed or died."""
+    """What the journal says of loads that failed or died, each after its lane and a colon."""
     hashes: dict[str, str] = {}
     """SHA-256 of each input file by its path."""

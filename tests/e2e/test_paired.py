@@ -151,6 +151,10 @@ def test_an_arm_that_does_not_start_leaves_a_result_that_says_so(bench: Bench) -
     comparison = document(bench, "comparison")
     assert (comparison["old"]["kv_cache_tokens"], comparison["new"]["kv_cache_tokens"]) == (283917, 553243)
     assert comparison["new"]["startup_seconds"] is None and comparison["new"]["artifacts"] == []
+    caveats = {one["rule"]: one["text"] for one in comparison["caveats"]}
+    assert caveats["loads_failed"].startswith("new: not every load was done: two did not come up within 0.2 s")
+    assert "(failed, 1 of 2 loads were done)" in caveats["broken_off"]
+    assert "it still runs" not in done["words"], "its own campaign stops it"
     assert not bench._processes("anvil_tui.rehearsal.engine")
     bench.good("seal", "last")
 
@@ -176,6 +180,7 @@ def test_memory_that_does_not_come_back_is_said_in_words(bench: Bench) -> None:
     TimelineWriter(timeline, "something else").write(30_000)
     printed, _ = verb.communicate(timeout=150)
     assert verb.returncode == 1 and "GPU memory did not come back within 60 s" in printed
+    assert [load.state for load in bench.view(folder).loads] == ["whole", "cut short"]
     returned = [event.returned for event in bench.events(folder) if isinstance(event, MemoryReturned)]
     assert returned[-1] is False
     bench.good("seal", folder.id)

@@ -21,13 +21,17 @@ from anvil_tui.records.acceptance import ConditionState
 from anvil_tui.records.arm import Arm
 from anvil_tui.records.campaign_file import CampaignFile
 from anvil_tui.records.comparison import VerdictRule
-from anvil_tui.records.events import BlockLoadEnded, DocumentWritten, Event, Validated
+from anvil_tui.records.events import BlockLoadEnded, DocumentWritten, Ending, Event, Validated
 
 _ACCEPTANCE = "anvil-acceptance/v1"
 
 
-def write_documents(session: Session, file: CampaignFile, conditions: Sequence[ConditionState]) -> None:
+def write_documents(
+    session: Session, file: CampaignFile, conditions: Sequence[ConditionState], ending: tuple[Ending, str]
+) -> None:
     """Write what follows from the artifacts: the acceptance, and the comparison where there are two arms.
+
+    `ending` is how the last load was left, in a word and a sentence.
 
     A comparison that cannot be made is said in the journal's words by its absence and in the acceptance document.
     """
@@ -35,7 +39,7 @@ def write_documents(session: Session, file: CampaignFile, conditions: Sequence[C
     refused = ""
     if file.arms.baseline is not None and file.document is not None:
         try:
-            document = _comparison(session, file, events)
+            document = _comparison(session, file, events, ending)
         except AnvilError as error:
             refused = str(error)
         else:
@@ -50,7 +54,9 @@ def write_documents(session: Session, file: CampaignFile, conditions: Sequence[C
     _write(session, "documents/acceptance.json", acceptance)
 
 
-def _comparison(session: Session, file: CampaignFile, events: Sequence[Event]) -> dict[str, Any]:
+def _comparison(
+    session: Session, file: CampaignFile, events: Sequence[Event], ending: tuple[Ending, str]
+) -> dict[str, Any]:
     """The document of the two arms, completed by what only the campaign knows. Raises BadInput."""
     assert file.arms.baseline is not None, "the caller looked"
     loads = counted_loads(events)
@@ -76,6 +82,7 @@ def _comparison(session: Session, file: CampaignFile, events: Sequence[Event]) -
         *document["invariants"],
         *_named_invariants(file, baseline, candidate, document["schema"]),
     ]
+    document["caveats"] += _broken_off(session, events, ending)
     document["campaign"] = {
         "id": session.plan.campaign_id,
         "name": file.name,
@@ -90,6 +97,17 @@ def _comparison(session: Session, file: CampaignFile, events: Sequence[Event]) -
     for key in [key for key in unknown if _filled(document, key)]:
         del unknown[key]
     return document
+
+
+def _broken_off(session: Session, events: Sequence[Event], ending: tuple[Ending, str]) -> list[dict[str, Any]]:
+    """A campaign that did not come to its end compares what there is; whoever reads that must know."""
+    how, words = ending
+    if how == "complete":
+        return []
+    whole = {(event.block, event.number) for event in events if isinstance(event, BlockLoadEnded) and event.whole}
+    done = f"{len(whole)} of {len(session.plan.loads)} loads were done"
+    text = f"The campaign did not come to its end ({how}, {done}): {words}."
+    return [{"rule": "broken_off", "text": text, "evidence": ["journal.jsonl"]}]
 
 
 def _close(closeout: dict[str, Any], file: CampaignFile, events: Sequence[Event]) -> None:

@@ -122,7 +122,7 @@ class Paired:
             await validate(session, one, self._base, self._site)
         session.step = "writing the documents"
         conditions = self._accept(finished=True)
-        await asyncio.to_thread(concluding.write_documents, session, self._file, conditions)
+        await asyncio.to_thread(concluding.write_documents, session, self._file, conditions, ending[:2])
         failed = [one.text for one in conditions if one.state != "met"]
         if failed and ending[0] == "complete":
             return "complete", f"{ending[1]}; not met: {'; '.join(failed)}", exit_codes.CHECK_FAILED
@@ -136,12 +136,12 @@ class Paired:
                 number=planned.number, block=planned.block, arm=planned.arm, lane=lane.name, replay=planned.replay
             )
         )
-        if self._vram is not None:
-            self._vram.serve(lane)
-            await await_memory(session, self._vram, self._baseline)
         measuring: Measuring | None = None
         whole, words = False, ""
         try:
+            if self._vram is not None:
+                self._vram.serve(lane)
+                await await_memory(session, self._vram, self._baseline)
             async with visit(session, lane, self._vram, self._number, planned) as measuring:
                 await measuring.prober.start()
                 self._accept(finished=False)

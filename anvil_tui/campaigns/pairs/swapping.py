@@ -34,6 +34,7 @@ async def await_memory(session: Session, vram: VramWatch, baseline: dict[str, in
         if waited >= PATIENCE_SECONDS:
             session.event(MemoryReturned(returned=False, words=short))
             raise CheckFailed(f"GPU memory did not come back within {PATIENCE_SECONDS:.0f} s: {short}")
+        session.step = f"waiting {waited:.0f} of {PATIENCE_SECONDS:.0f} s for GPU memory to come back: {short}"
         await asyncio.sleep(0.25)
         waited += 0.25
     session.event(MemoryReturned(returned=True, words=f"every GPU has what it had, after {waited:.1f} s"))

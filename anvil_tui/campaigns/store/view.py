@@ -138,12 +138,15 @@ def fold(view: CampaignView, envelope: Envelope, event: Event | None) -> Campaig
                 engine_version=event.engine_version,
             )
         case LoadFailed():
-            cause = f"; {event.cause}" if event.cause else ""
-            return replace(view, phase="failed", words=event.words + cause)
+            words = f"{event.words}; {event.cause}" if event.cause else event.words
+            return replace(_newest(view, words=words), phase="failed", words=words)
         case StartupReported():
             return replace(_newest(view, report=event.path), report=event.path)
         case BlockLoadEnded():
-            return _newest(view, state="whole" if event.whole else "cut short", words=event.words)
+            # What failed on it may have a cause, which the end of the load does not tell again.
+            told = view.loads[-1].words if view.loads else ""
+            words = told if told.startswith(event.words) else event.words
+            return _newest(view, state="whole" if event.whole else "cut short", words=words)
         case BlockInterrupted():
             return replace(view, loads=tuple(_put_aside(one, event.block) for one in view.loads))
         case PlanRefused():

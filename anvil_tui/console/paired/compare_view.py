@@ -121,8 +121,9 @@ def load_lines(comparison: Comparison, now_us: int, width: int) -> list[Content]
         free = _worst_cell(comparison.conclusions.load_reserves.get(place)) if width >= _WIDE else ("", "")
         runs = pad(run_count([run for run in comparison.view.runs if run.load == place]), 12)
         used = 6 + len(cells) + len(free[0]) + 2 + 12
-        # What does not fit beside the figures stands whole below them.
-        first, rest = (words, "") if len(words) <= width - used else ("", words)
+        # What does not fit beside the figures stands whole below them; a run that goes on, always.
+        goes_on = load.state == "open" and comparison.live is not None and comparison.live.run is not None
+        first, rest = ("", words) if goes_on or len(words) > width - used else (words, "")
         head = (pad(load_letter(load), 6), "bold")
         shown.append(Content.assemble(head, cells, free, "  ", runs, (fit(first, max(0, width - used)), style)))
         shown += paragraph(rest, width, style, "      ")

@@ -182,7 +182,11 @@ def _arm(name: str, files: Sequence[InputFile], lane: str | None = None, loads: 
         ),
         memory=tuple(sorted(parts.memory, key=lambda window: (window.path, window.phase))),
         drafts=tuple(sorted(parts.drafts, key=lambda counters: (counters.path, counters.scope))),
-        load_failures=tuple(f"{one.lane}: {one.words}" for one in parts.failures if lane is None or one.lane == lane),
+        load_failures=tuple(
+            f"{one.lane}: {one.words}{f'; {one.cause}' if one.cause else ''}"
+            for one in parts.failures
+            if lane is None or one.lane == lane
+        ),
         hashes=dict(sorted(parts.hashes.items())),
     )
 

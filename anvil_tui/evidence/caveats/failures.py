@@ -15,9 +15,10 @@ def loads_failed(baseline: Arm, candidate: Arm) -> Iterator[Caveat]:
     """A lane that did not come up, or that died: what was planned for it was not done."""
     for arm in (baseline, candidate):
         if arm.load_failures:
+            words = "; ".join(one.partition(": ")[2] for one in arm.load_failures)
             yield Caveat(
                 rule="loads_failed",
-                text=f"{arm.name}: not every load was done: {'; '.join(arm.load_failures)}.",
+                text=f"{arm.name}: not every load was done: {words}.",
                 evidence=tuple(path for path in arm.hashes if path.endswith("journal.jsonl")),
             )
 

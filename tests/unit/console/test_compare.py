@@ -402,6 +402,10 @@ async def test_compare_opens_on_a_pair_only_reads_it_and_lends_its_keys(where: L
         await pilot.pause()
         assert "[Figures]" in text_of(app)
         await pilot.press("v")
+        for _ in range(100):
+            await pilot.pause(0.02)
+            if not app.acts.open:
+                break
         app.screen.paint()
         await pilot.pause()
         assert "nothing to verify" in text_of(app)

@@ -275,9 +275,11 @@ def test_host_pauses() -> None:
 
 
 def test_loads_that_failed() -> None:
-    died = arm("b", load_failures=("b: it died",), hashes={"journal.jsonl": "0", "runs/b-r1.json": "1"})
+    died = arm(
+        "b", load_failures=("lane-b: lane-b died: signal 9",), hashes={"journal.jsonl": "0", "runs/b-r1.json": "1"}
+    )
     (told,) = failures.loads_failed(OLD, died)
-    assert told.text == "b: not every load was done: b: it died." and told.evidence == ("journal.jsonl",)
+    assert told.text == "b: not every load was done: lane-b died: signal 9." and told.evidence == ("journal.jsonl",)
     assert silent(failures.loads_failed)
 
 
