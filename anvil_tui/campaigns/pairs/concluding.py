@@ -82,7 +82,7 @@ def _comparison(
         *document["invariants"],
         *_named_invariants(file, baseline, candidate, document["schema"]),
     ]
-    document["caveats"] += _broken_off(session, events, ending)
+    document["caveats"] = [*document["caveats"], *_broken_off(session, events, ending)]
     document["campaign"] = {
         "id": session.plan.campaign_id,
         "name": file.name,
