@@ -119,6 +119,8 @@ def test_the_next_test_from_one_key_to_a_sealed_bundle_by_a_crash(bench: Bench, 
     desk.see(r"put aside, redone", 60)
     desk.see(r"Acceptance  6 of 6 met", 120)
     desk.see(r"REHEARSAL +sealed", 60)
+    desk.type("Escape")
+    desk.see("paired sealed, signed")
     desk.type("v")
     desk.see("VALID: intact and signed by a trusted key")
     desk.type("Escape")

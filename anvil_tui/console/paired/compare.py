@@ -29,6 +29,7 @@ _KEYS = (
     ("1-4", "Tab", ""),
     ("j k", "Scroll", ""),
     ("d", "Decide", "campaign.decide"),
+    ("r", "Resume", "run.resume"),
     ("b", "Seal", "bundle.make"),
     ("v", "Verify", "bundle.verify"),
     ("o", "Report", "campaign.report"),
