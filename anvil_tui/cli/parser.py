@@ -17,6 +17,7 @@ _EXIT_CODES = (
 )
 
 
+_SEAL = "seal and sign at the end, with an agent or an open key; what was stopped is left to resume"
 _ACCEPT = "accept a functional difference that the file does not declare, and say why"
 
 
@@ -108,7 +109,7 @@ def build_parser() -> argparse.ArgumentParser:
     run = verb("run", "paired", "run a campaign file: its lanes in turn, measured the same way, then the documents")
     run.add_argument("campaign", metavar="CAMPAIGN", help="a name that `plans` lists, or a path")
     run.add_argument("--accept", type=_accepted, action="append", default=[], metavar="FIELD=WHY", help=_ACCEPT)
-    run.add_argument("--seal", action="store_true", help="seal and sign at the end, with an agent or an open key")
+    run.add_argument("--seal", action="store_true", help=_SEAL)
     report = verb("report", "paired", "write the report of a campaign again")
     report.add_argument("campaign", metavar="ID")
     report.add_argument("--output", type=Path, metavar="FILE", help="write it there instead of into the campaign")
@@ -173,7 +174,7 @@ def _measuring(parser: argparse.ArgumentParser, *, answers: bool = True) -> None
         parser.add_argument("--margin", type=_natural, metavar="N", help="tokens left free (the profile's)")
     parser.add_argument("--reasoning-effort", choices=get_args(Effort), metavar="E", help=f"{efforts} (the profile's)")
     parser.add_argument("--up", action="store_true", help="start the lane where it is down")
-    parser.add_argument("--seal", action="store_true", help="seal and sign at the end, with an agent or an open key")
+    parser.add_argument("--seal", action="store_true", help=_SEAL)
 
 
 def _targets(text: str) -> tuple[int, ...]:

@@ -102,7 +102,7 @@ class CampaignPlan(Struct, frozen=True, kw_only=True):
     campaign_name: str | None = None
     """Name of the campaign file, without `.toml`."""
     seal: bool = False
-    """Seal and sign at the end, with an agent or a key that needs no passphrase."""
+    """Seal and sign at the end, with an agent or a key that needs no passphrase; not what was stopped and can go on."""
     lane_sha256: dict[str, str] = {}
     """Hash of each lane profile as it was loaded."""
     created_at: str

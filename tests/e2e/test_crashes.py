@@ -143,14 +143,15 @@ def test_a_lane_killed_in_mid_rung_is_said_in_words_within_seconds(bench: Bench)
 @pytest.mark.slow
 def test_sigterm_of_the_runner_means_stop_now_and_leave_a_clean_folder(bench: Bench) -> None:
     lane = bench.rehearsal("slow", **SLOW)
-    verb = bench.start("ladder", lane, "--targets", "8000,1500", "--up")
+    bench.good("keys", "--create", "op@lab", "--no-passphrase")
+    verb = bench.start("ladder", lane, "--targets", "8000,1500", "--up", "--seal")
     folder = bench.wait_in_rung()
     os.kill(bench.pid("anvil_tui.campaigns.runner"), signal.SIGTERM)
     printed, _ = verb.communicate(timeout=15)
     assert "told to stop" in printed
     ended = bench.events(folder)[-1]
-    assert isinstance(ended, RunnerEnded) and ended.ending == "stopped"
-    assert not folder.live.exists()
+    assert isinstance(ended, RunnerEnded) and ended.ending == "stopped", "not sealed: it can be resumed"
+    assert not folder.live.exists() and not folder.closed
     assert [run.state for run in bench.view(folder).runs] == ["interrupted", "skipped"]
     assert bench.json("lanes")["lanes"][-1]["state"] == "up"
 
