@@ -127,6 +127,9 @@ def load_lines(comparison: Comparison, now_us: int, width: int) -> list[Content]
         head = (pad(load_letter(load), 6), "bold")
         shown.append(Content.assemble(head, cells, free, "  ", runs, (fit(first, max(0, width - used)), style)))
         shown += paragraph(rest, width, style, "      ")
+        for run in comparison.view.runs:
+            if run.load == place and run.state == "failed" and load.state != "put aside":
+                shown += paragraph(f"{run.run} FAILED: {run.words}", width, STYLES["bad"], "      ")
     for planned in to_come(comparison.planned, comparison.view.loads):
         words = "planned" if comparison.standing == "running" else "not run"
         cells = f"{pad(order.letter(planned), 6)}{pad(count(planned.block), 6)}"

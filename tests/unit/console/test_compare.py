@@ -86,6 +86,7 @@ def test_a_campaign_that_broke_off_tells_its_conditions_and_what_comes_next(wher
     with pairs.pair(where) as told:
         load_id = told.begin(pairs.PLANNED[1])
         told.rung(pairs.PLANNED[1], load_id, 2000, e2e_ms=1100.0)
+        told.rung(pairs.PLANNED[1], load_id, 1000, e2e_ms=1100.0, passed=False)
     found = pairs.compared(told.folder)
     assert found.standing == "interrupted"
     assert [(one.state, one.words) for one in found.acceptance] == [
@@ -95,11 +96,12 @@ def test_a_campaign_that_broke_off_tells_its_conditions_and_what_comes_next(wher
     assert not found.conclusions.violated, "one arm alone was not asked the same prompts as none"
     shown = text(compare_view.overview(found, 0, 76))
     assert "its end is not told" in shown and "interrupted: r goes on with it" in shown
+    assert "1/2 passed" in shown and "      new-lane-r2 FAILED: outcome: the request failed" in shown
     assert "no decision yet" in shown
     reserve = found.conclusions.reserves["candidate"]
     assert reserve.worst is not None and (reserve.worst.gpu, reserve.worst.margin_bytes) == ("GPU1", -500 * MIB)
     assert (
-        "worst free 2,572 MiB on GPU1, −500 to the reserve of 3,072: 1 FAIL, waived; runs/new-lane-r1.json"
+        "worst free 2,572 MiB on GPU1, −500 to the reserve of 3,072: 2 FAIL, waived; runs/new-lane-r1.json"
         in " ".join(shown.split())
     )
 
