@@ -5,11 +5,12 @@ Only few lines of a log say anything. They are found by a handful of words in th
 
 from __future__ import annotations
 
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE, IncrementalDecoder, getincrementaldecoder
 from collections import deque
 
 from anvil_tui.engines.attempt import Attempt
 from anvil_tui.engines.dialects import llamacpp, sglang, trtllm, vllm
-from anvil_tui.engines.dialects.prefixes import plain
+from anvil_tui.engines.dialects.prefixes import spoken
 from anvil_tui.engines.dialects.shapes import Dialect, Line, Record
 from anvil_tui.records.startup_report import StartupReport
 
@@ -34,13 +35,28 @@ class StartupLog:
         self._readers = [_Reader(dialect) for dialect in dialects]
         self._words = tuple(dict.fromkeys(word for dialect in dialects for word in dialect.words))
         self._recognised = engine is not None
+        self._head: bytearray | None = bytearray()
+        self._utf16: IncrementalDecoder | None = None
         self._tail = bytearray()
         self._tail_offset = 0
         self._line = 1
         self._offset = 0
 
     def feed(self, chunk: bytes) -> None:
-        """Read the next bytes of the log. A line without its end waits for it, or for `finish`."""
+        """Read the next bytes of the log. A line without its end waits for it, or for `finish`.
+
+        A file in UTF-16, as PowerShell writes what it redirects, is read as the UTF-8 that it would be.
+        """
+        if self._head is not None:
+            self._head += chunk
+            if len(self._head) < len(BOM_UTF16_LE) + 2:
+                return
+            chunk, self._head = bytes(self._head), None
+            if name := _utf16(chunk):
+                chunk, self._utf16 = chunk[len(BOM_UTF16_LE) :], getincrementaldecoder(name)("replace")
+        self._take(self._utf16.decode(chunk).encode("utf-8", "replace") if self._utf16 else chunk)
+
+    def _take(self, chunk: bytes) -> None:
         base, self._offset = self._offset, self._offset + len(chunk)
         start = 0
         if self._tail_offset < base:
@@ -57,6 +73,9 @@ class StartupLog:
 
     def finish(self) -> None:
         """The log has ended, for now or for good: its last line is read too, even without a newline."""
+        if self._head is not None:
+            head, self._head = bytes(self._head), None
+            self._take(head)
         self._tail_read()
         for reader in self._readers:
             reader.attempt.finish()
@@ -118,12 +137,13 @@ class StartupLog:
     def _segment(self, raw: bytes, offset: int) -> None:
         if not self._waiting() and not any(word in raw for word in self._words):
             return
-        text, line = plain(raw), Line(self._line, offset, raw)
-        if not self._recognised:
-            self._recognise(text)
-        for reader in self._readers:
-            for record in reader.dialect.read(text):
-                reader.take(record, line)
+        line = Line(self._line, offset, raw)
+        for said in spoken(raw):
+            if not self._recognised:
+                self._recognise(said.text)
+            for reader in self._readers:
+                for record in reader.dialect.read(said):
+                    reader.take(record, line)
 
     def _recognise(self, text: str) -> None:
         for reader in self._readers:
@@ -152,6 +172,13 @@ class _Reader:
     def report(self, lines: int, size: int) -> StartupReport:
         """The open attempt's report, where the log has `lines` and `size` bytes so far."""
         return self.attempt.report(lines - self._first_line + 1, size - self._first_offset)
+
+
+def _utf16(start: bytes) -> str | None:
+    """The codec of a text that starts with UTF-16's byte-order mark and a character of ASCII."""
+    if start.startswith(BOM_UTF16_LE) and start[3] == 0:
+        return "utf-16-le"
+    return "utf-16-be" if start.startswith(BOM_UTF16_BE) and start[2] == 0 else None
 
 
 def _first_end(chunk: bytes) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from anvil_tui.engines.dialects.prefixes import json_record, outer
+from anvil_tui.engines.dialects.prefixes import Spoken
 from anvil_tui.engines.dialects.shapes import NOBODY, Cause, Dialect, Echo, Record, Shape
 
 SHAPES: tuple[Shape, ...] = (
@@ -112,17 +112,12 @@ _LEVELS = {"D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR"}
 _ALIGNED = re.compile(" {2,}")
 
 
-def read(text: str) -> list[Record]:
-    """The record of one line: plain, with time and level, or JSON."""
-    stamped, text = outer(text)
-    if (found := json_record(text)) is not None:
-        message = next((str(found[key]) for key in ("message", "msg", "text") if key in found), "")
-        at = str(found["timestamp"]) if "timestamp" in found else None
-        return [Record(line, str(found.get("level", "")), stamped or at) for line in message.splitlines() or [""]]
-    text = _ALIGNED.sub(" ", text)
+def read(said: Spoken) -> list[Record]:
+    """The record of one line: plain, or with time and level."""
+    text = _ALIGNED.sub(" ", said.text)
     header = _HEADER.match(text)
     at, level, end = (header["at"], header["level"], header.end()) if header else (None, None, 0)
-    return [Record(text[end:].rstrip(), _LEVELS.get(level or "", ""), stamped or (at or "").strip() or None)]
+    return [Record(text[end:].rstrip(), _LEVELS.get(level or "", ""), said.at or (at or "").strip() or None)]
 
 
 WORDS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from anvil_tui.engines.dialects.prefixes import is_bar, outer
+from anvil_tui.engines.dialects.prefixes import Spoken, is_bar
 from anvil_tui.engines.dialects.shapes import NOBODY, SOLE, Cause, Dialect, Echo, Record, Shape, Speaker
 from anvil_tui.engines.dialects.torch_failures import CUDA_OOM, EXCEPTION, TORCH
 
@@ -166,9 +166,9 @@ _HEADER = re.compile(
 _UVICORN = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL): +")
 
 
-def read(text: str) -> list[Record]:
+def read(said: Spoken) -> list[Record]:
     """The records of one line; two where a progress bar without a newline stands in front."""
-    stamped, text = outer(text)
+    text, stamped = said
     header = _HEADER.search(text)
     if header is None or (header.start() and not is_bar(text[: header.start()])):
         return [Record(text, _level(text), stamped)]

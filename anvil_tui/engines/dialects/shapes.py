@@ -23,6 +23,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
+from anvil_tui.engines.dialects.prefixes import Spoken
 from anvil_tui.records.startup_report import Source
 from anvil_tui.text import redact, sanitise
 
@@ -223,8 +224,8 @@ class Dialect(Struct, frozen=True):
     """One engine's way to log."""
 
     engine: str
-    read: Callable[[str], list[Record]]
-    """Strips the prefixes of one line, ANSI codes already gone; a line can hold several records."""
+    read: Callable[[Spoken], list[Record]]
+    """Strips the engine's own prefixes of one line; a line can hold several records."""
     words: tuple[bytes, ...]
     """Every line that the dialect can read holds at least one of these, and few other lines do."""
     hallmark: re.Pattern[str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from anvil_tui.engines.dialects.prefixes import outer
+from anvil_tui.engines.dialects.prefixes import Spoken
 from anvil_tui.engines.dialects.shapes import NOBODY, SOLE, Cause, Dialect, Echo, Record, Shape, Speaker
 from anvil_tui.engines.dialects.torch_failures import CUDA_OOM, EXCEPTION, TORCH
 
@@ -117,9 +117,9 @@ _HEADER = re.compile(
 _LEVELS = {"V": "DEBUG", "D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL"}
 
 
-def read(text: str) -> list[Record]:
+def read(said: Spoken) -> list[Record]:
     """The record of one line."""
-    stamped, text = outer(text)
+    text, stamped = said
     header = _HEADER.match(text)
     if header is None:
         return [Record(text, "", stamped)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from anvil_tui.engines.dialects.prefixes import is_bar, json_record, outer
+from anvil_tui.engines.dialects.prefixes import Spoken, is_bar, json_record
 from anvil_tui.engines.dialects.shapes import NOBODY, UNKNOWN, Record, Speaker
 
 HEADER = re.compile(
@@ -20,9 +20,9 @@ _TORCH_RANK = re.compile(r"\[rank(\d{1,5})\]: ?")
 _UVICORN = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL): +")
 
 
-def read(text: str) -> list[Record]:
+def read(said: Spoken) -> list[Record]:
     """The records of one line: usually one; two where a progress bar without a newline stands in front."""
-    stamped, text = outer(text)
+    text, stamped = said
     if (found := json_record(text)) is not None and "message" in found:
         return _from_json(found)
     header = HEADER.search(text)

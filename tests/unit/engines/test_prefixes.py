@@ -1,7 +1,11 @@
 """The prefix stack: whatever stands before a message, the figure is read and goes to the right rank."""
 
+import codecs
+import json
+
 import pytest
 
+from anvil_tui.engines.startup_log import StartupLog
 from tests.unit.engines.logs import report
 
 HEAD = "INFO 10-05 10:04:21 [gpu_worker.py:646] "
@@ -85,6 +89,56 @@ def test_rank(line: str, rank: str) -> None:
     found = report(line)
     assert {label: figure.value for label, figure in found.kv_available_gib.items()} == {rank: 45.83}
     assert found.engine == "vllm"
+
+
+SAID = "(Worker_TP0 pid=5) " + HEAD + "GPU KV cache size: 1,024 tokens"
+READY = "INFO:     Application startup complete."
+KEEPERS = [
+    "2026-10-05T11:36:32.276529356Z {}",
+    "2026-10-05T13:36:32+02:00 {}",
+    "2026-10-05 11:36:32,123 {}",
+    "[2026-10-05T11:36:32.123Z] {}",
+    "Oct 05 11:36:32 {}",
+    "Oct  5 11:36:32 ws1 docker[1234]: {}",
+    "Oct  5 11:36:32 ws1 vllm: {}",
+    "2026-10-05T11:36:32.123456+0200 ws1 systemd-lane@a.service[12]: {}",
+    "1791200192.123456 ws1 vllm[1234]: {}",
+    "vllm-1  | {}",
+    "deepseek.v4_lane    | {}",
+    "\x1b[36mvllm-1  | \x1b[0m2026-10-05T11:36:32Z {}",
+    "[pod/vllm-0/server] {}",
+    "[1,0]<stdout>: {}",
+    "\ufeff{}",
+    "\0\0\0{}",
+    "{}  \t",
+]
+RECORDS = [
+    {"log": "{}\n", "stream": "stderr", "time": "2026-10-05T11:36:32.276529356Z"},
+    {"stream": "stderr", "time": "2026-10-05T11:36:32.276529356Z", "log": "{}\n"},
+    {"timestamp": "2026-10-05T11:36:32Z", "level": "info", "message": "{}"},
+    {"ts": 1791200192.5, "msg": "{}"},
+    {"__REALTIME_TIMESTAMP": "1", "_PID": "3", "MESSAGE": "{}"},
+    {"log": "\x1b[32mfirst\x1b[0m\r\n\x1b[36mvllm-1 | \x1b[0m{}\n"},
+]
+
+
+@pytest.mark.parametrize("keeper", [*KEEPERS, *(json.dumps(one) for one in RECORDS)])
+def test_who_kept_the_log_changes_nothing(keeper: str) -> None:
+    log = "\n".join(keeper.replace("{}", line) for line in (SAID, READY))
+    found = report(log)
+    assert found.kv_tokens and found.kv_tokens.value == 1024 and found.state == "ready" and not found.unread_count
+
+
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-be", "utf-8-sig"])
+def test_a_windows_shell_redirects_in_utf16(codec: str) -> None:
+    raw = (codecs.BOM_UTF16_BE if codec == "utf-16-be" else b"") + f"{SAID}\r\n{READY}\r\n".encode(codec)
+    found = report(raw)
+    assert found.kv_tokens and found.kv_tokens.value == 1024 and found.state == "ready" and found.lines == 2
+    reader = StartupLog()
+    for at in range(len(raw)):
+        reader.feed(raw[at : at + 1])
+    reader.finish()
+    assert reader.report() == found
 
 
 def test_lines_without_a_prefix_are_nobodys_once_processes_have_names() -> None:
