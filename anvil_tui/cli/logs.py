@@ -32,10 +32,15 @@ def read_log(arguments: Namespace, _: Locations, output: Output) -> int:
         raise BadInput(
             str(path), Fault("log", "no engine's start-up log", "a log of vLLM, SGLang, llama.cpp or TensorRT-LLM")
         )
+    *earlier, _ = log.attempts()
+    for one in earlier:
+        output.line(f"attempt {one.attempt:<20} {one.state}{f': {one.failure.message}' if one.failure else ''}")
     for line in _lines(report, with_sources=arguments.lines):
         output.line(line)
     document = {"file": str(path), "engine": report.engine, **flat(report), "unread_count": report.unread_count}
     document["engine_version"] = report.engine_version.value if report.engine_version else None
+    document["attempt"] = report.attempt
+    document["earlier_attempts"] = [{"attempt": one.attempt, **flat(one)} for one in earlier]
     document["phases"] = [{"name": one.name, "seconds": one.seconds, "line": one.source.line} for one in report.phases]
     document["facts"] = {name: word.value for name, word in report.facts.items()}
     document["checks"] = report.checks

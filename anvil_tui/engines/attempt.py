@@ -11,6 +11,7 @@ from anvil_tui.engines.dialects.shapes import NOBODY, UNKNOWN, Dialect, Line, Re
 from anvil_tui.engines.post_mortem import PostMortem
 from anvil_tui.records.startup_report import Failure, Figure, Phase, Source, StartupReport, State, Unread, Word
 
+GIB = 1 << 30
 KEPT_UNREAD = 50
 KEPT_KEYS = 512
 """Ranks, devices or processes that are kept apart; a log that names more of them is no start-up log."""
@@ -77,6 +78,8 @@ class Attempt:
         self.dialect = dialect
         self.number = number
         self._begins = [shape for shape in dialect.shapes if shape.means == "begin"]
+        self._early = [shape for shape in dialect.shapes if shape.means == "early"]
+        self._said_early: set[tuple[str, str]] = set()
         self._phases: dict[str, Phase] = {}
         self._last_phase: str | None = None
         self._last_word = Source(line=0, offset=0, text="")
@@ -102,9 +105,16 @@ class Attempt:
         return self._held is not None
 
     def opens(self, record: Record) -> bool:
-        """Whether the record is the first line of another attempt: it begins one although this one had got further."""
-        progressed = bool(self._phases.keys() - {"args"}) or self._ready or self._post_mortem.anything
-        return progressed and any(shape.read(record.message) is not None for shape in self._begins)
+        """Whether the record is the first line of another attempt: it begins one although this one had got further, or
+        the same process says again what it says once, although this one was ready or had failed."""
+        over = self._ready or self._post_mortem.anything
+        progressed = bool(self._phases.keys() - {"args"}) or over
+        if progressed and any(shape.read(record.message) is not None for shape in self._begins):
+            return True
+        label = self._speaker_of(record).label
+        return over and any(
+            (shape.name, label) in self._said_early and shape.read(record.message) is not None for shape in self._early
+        )
 
     def take(self, record: Record, line: Line) -> None:
         """Read one record."""
@@ -131,12 +141,16 @@ class Attempt:
         """The process is gone. An exit that nobody asked for is a failure, whatever its code."""
         self._post_mortem.exited(code, asked)
 
+    def _speaker_of(self, record: Record) -> Speaker:
+        if record.speaker is not NOBODY:
+            return record.speaker
+        return self.dialect.unnamed_among if self._named else self.dialect.unnamed
+
     def _attributed(self, record: Record) -> Record:
         """The record with a speaker, who is noted."""
-        speaker = record.speaker
-        if speaker is NOBODY:
-            somebody = self.dialect.unnamed_among if self._named else self.dialect.unnamed
-            return Record(record.message, record.level, record.at, somebody)
+        speaker = self._speaker_of(record)
+        if speaker is not record.speaker:
+            return Record(record.message, record.level, record.at, speaker)
         known = self._speakers.get(speaker.pid)
         if speaker.pid and (known is None or not known.ranked) and len(self._speakers) < KEPT_KEYS:
             self._speakers[speaker.pid] = speaker
@@ -209,13 +223,16 @@ class Attempt:
                 self._keep_fact(name, text, shape, source)
             else:
                 name, _, part = name.removesuffix("_2").partition("__")
-                figure = Figure(value=_number(text), source=source, shape=shape.name)
+                name, value = _in_unit_of_report(name, _number(text))
+                figure = Figure(value=value, source=source, shape=shape.name)
                 key = self._key(name, part, device, record.speaker)
                 self._keep(name, key, figure, shape, anyones=record.speaker is UNKNOWN)
                 seconds = float(figure.value) if name.endswith("seconds") else seconds
         if shape.phase:
             self._reach(shape.phase, record, source, seconds)
-        if shape.means == "ready":
+        if shape.means == "early" and len(self._said_early) < KEPT_KEYS:
+            self._said_early.add((shape.name, record.speaker.label))
+        elif shape.means == "ready":
             self._ready = True
             self._post_mortem.became_ready()
         elif shape.means == "stopping":
@@ -379,6 +396,12 @@ def _nameless(label: str) -> bool:
 
 def _in_gib(figure: Figure) -> Figure:
     return structs.replace(figure, value=figure.value / 1024)
+
+
+def _in_unit_of_report(name: str, value: float | int) -> tuple[str, float | int]:
+    """Bytes of a figure that the report keeps in GiB."""
+    field = f"{name.removesuffix('_bytes')}_gib"
+    return (field, value / GIB) if name.endswith("_bytes") and field in RANKED else (name, value)
 
 
 def _number(text: str) -> float | int:

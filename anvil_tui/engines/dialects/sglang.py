@@ -31,7 +31,7 @@ SHAPES: tuple[Shape, ...] = (
     Shape("all", r"Init torch distributed ends\.(?: elapsed={} s,)?(?: mem usage={} GB)?", phase="nccl"),
     Shape("all", r"sglang is using nccl=={nccl_version:word}", phase="nccl"),
     # --- weights: the target model first, then the draft ---
-    Shape("all", r"Load weight begin\. avail mem={load_begin_avail_gib} GB", phase="load_weights"),
+    Shape("all", r"Load weight begin\. avail mem={load_begin_avail_gib} GB", phase="load_weights", means="early"),
     Shape(
         "all",
         r"Load weight end\.(?: elapsed={weights_load_seconds} s,)? type={architecture:word},.*?"
@@ -148,7 +148,7 @@ CAUSES = (
     *CUDA_OOM,
     Cause("all", r"\[Errno {errno}\] (?:Address already in use|error while attempting to bind)", kind="port_in_use"),
     *TORCH,
-    Cause("all", r"[\w./-]+: error: {message:text}$", kind="bad_arguments"),
+    Cause("all", r"^[\w./-]{1,200}: error: {message:text}$", kind="bad_arguments"),
 )
 
 ECHOES = (
@@ -199,7 +199,8 @@ DIALECT = Dialect(
     hallmark=re.compile(
         r"\bserver_args=|(?i:\bsglang\b)|Load weight (?:begin|end)\. |KV Cache is allocated\. |Memory pool"
         r" end\. avail mem="
-        r"|\bmax_total_num_tokens=\d|The server is fired up and ready to roll|--mem-fraction-static"
+        r"|\bmax_total_num_tokens=\d|The server is fired up and ready to roll|--mem-fraction-static|SWAKVPool mem usage"
+        r"|Capture (?:[\w ]+ )?(?:cuda|CUDA) graph (?:begin|end)\. |Scheduler hit an exception: "
     ),
     shapes=SHAPES,
     causes=CAUSES,

@@ -31,7 +31,7 @@ SOURCE_LIMIT = 1024
 WORDS_LIMIT = 500
 """Characters that a report keeps of a line, and of a fact or a failure's text."""
 
-Means = Literal["", "begin", "ready", "stopping", "ended"]
+Means = Literal["", "begin", "early", "ready", "stopping", "ended"]
 
 NUMBER = r"-?(?:\d{1,3}(?:,\d{3}){1,5}|\d{1,18})(?:\.\d{1,20})?"
 """At most 18 digits, so that every whole number fits in 64 bits."""
@@ -112,7 +112,8 @@ class Shape(Row, frozen=True, dict=True, kw_only=True):
     phase: str = ""
     """The phase of a start that the line belongs to."""
     means: Means = ""
-    """`begin` opens an attempt, `ready`: the server answers, `stopping`: a signal told it to end, `ended`: it did."""
+    """`begin` opens an attempt; `early`: a process says it once, so that it opens another where it is said again after
+    the end; `ready`: the server answers, `stopping`: a signal told it to end, `ended`: it did."""
     counts: str = ""
     """The fact that counts how often the line was said."""
     strength: int = 0

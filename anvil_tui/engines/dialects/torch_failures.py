@@ -13,7 +13,7 @@ CUDA_OOM = (
     Cause("CUDA", _PINNED, kind="pinned_memory"),
     Cause(
         "torch 2.1 ..",
-        r"CUDA out of memory\. Tried to allocate {tried:amount}\. GPU {gpu} has a total capacity of {total:amount}"
+        r"CUDA out of memory\. Tried to allocate {tried:amount}\. GPU {gpu} has a total capaci?ty of {total:amount}"
         r" of which {free:amount} is free",
         kind="cuda_oom",
         wrapped=True,

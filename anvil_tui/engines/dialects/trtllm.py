@@ -110,8 +110,8 @@ ECHOES = (
 )
 
 _HEADER = re.compile(
-    r"\[(?P<at>\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d)\] \[TRT-LLM\] (?:\[(?P<level>[A-Z])\] ?)?(?:\[RANK"
-    r" (?P<rank>\d{1,5})\] ?)?"
+    r"\[(?P<at>\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d)\] \[TRT-LLM(?: [A-Z-]{1,30})?\]"
+    r"(?: ?\[(?:(?P<level>[A-Z])|RANK (?P<rank>\d{1,5}))\](?: ?\[(?:(?P<level2>[A-Z])|RANK (?P<rank2>\d{1,5}))\])?)? ?"
     r"|\[TensorRT-LLM\](?:\[(?P<native>[A-Z]{4,9})\] ?)(?:\[RANK (?P<native_rank>\d{1,5})\] ?)?"
 )
 _LEVELS = {"V": "DEBUG", "D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL"}
@@ -123,9 +123,9 @@ def read(said: Spoken) -> list[Record]:
     header = _HEADER.match(text)
     if header is None:
         return [Record(text, "", stamped)]
-    rank = header["rank"] or header["native_rank"]
+    rank = header["rank"] or header["rank2"] or header["native_rank"]
     speaker = Speaker(f"rank{rank}", "worker") if rank else NOBODY
-    level = header["native"] or _LEVELS.get(header["level"] or "I", "INFO")
+    level = header["native"] or _LEVELS.get(header["level"] or header["level2"] or "I", "INFO")
     return [Record(text[header.end() :], level, stamped or header["at"], speaker)]
 
 
@@ -139,7 +139,7 @@ DIALECT = Dialect(
     engine="trtllm",
     read=read,
     words=WORDS,
-    hallmark=re.compile(r"\[TensorRT-LLM\]|\[TRT-LLM\]|\btensorrt_llm\b|\btrtllm-serve\b"),
+    hallmark=re.compile(r"\[TensorRT-LLM\]|\[TRT-LLM(?: [A-Z-]{1,30})?\]|\btensorrt_llm\b|\btrtllm-serve\b"),
     shapes=SHAPES,
     causes=CAUSES,
     echoes=ECHOES,

@@ -49,14 +49,19 @@ SHAPES: tuple[Shape, ...] = (
     Shape("0.9 .. 0.32", r"non-default args: \{", phase="args", inside=ARGUMENTS),
     Shape("0.2 .. 0.8", r"args: Namespace\(", phase="args"),
     Shape("0.5 .. 0.32", r"Resolved architecture: {architecture:word}", phase="arch_resolved"),
-    Shape("0.9 .. 0.32", r"Using max model len {max_model_len}$", phase="arch_resolved"),
-    Shape("0.4 .. 0.32", r"Chunked prefill is enabled with max_num_batched_tokens={max_num_batched_tokens}"),
+    Shape("0.9 .. 0.32", r"Using max model len {max_model_len}$", phase="arch_resolved", means="early"),
+    Shape(
+        "0.4 .. 0.32",
+        r"Chunked prefill is enabled with max_num_batched_tokens={max_num_batched_tokens}",
+        means="early",
+    ),
     Shape("0.4 .. 0.32", r"Using {kv_cache_dtype:word} data type to store kv cache"),
     Shape("0.4 .. 0.8", r"Using fp8 data type to store kv cache"),
     Shape(
         "0.2 .. 0.32",
         r"Initializing an? (?:V\d )?LLM engine \(v?{engine_version:word}\) with config: ",
         phase="engine_init",
+        means="early",
         inside=CONFIG,
     ),
     # --- processes, communication ---
@@ -67,10 +72,10 @@ SHAPES: tuple[Shape, ...] = (
     Shape("0.7 .. 0.32", r"Starting to load model ", phase="load_weights"),
     Shape("0.2 .. 0.32", r"Loading (?:safetensors|pt)\b.{0,60}?(?:checkpoint shards|loader): ", phase="load_weights"),
     Shape("0.8 .. 0.32", r"Loading weights took {weights_load_seconds} seconds", phase="load_weights"),
-    Shape("0.2 .. 0.7.3", r"Loading model weights took {weights_gib} GB", phase="load_weights"),
+    Shape("0.2 .. 0.7.3", r"Loading model weights took {weights_gib} Gi?B", phase="load_weights"),
     Shape(
         "0.8 .. 0.32",
-        r"Model loading took {weights_gib} GiB(?: memory)? and {model_load_seconds} seconds",
+        r"Model loading took {weights_gib} Gi?B(?: memory)? and {model_load_seconds} seconds",
         phase="load_weights",
     ),
     # --- compilation ---
@@ -128,7 +133,8 @@ SHAPES: tuple[Shape, ...] = (
         r" \({gpu_memory_utilization}, {desired_gib} GiB\)\. Actual usage is {weights_gib} GiB for weight,"
         r" {peak_activation_gib} GiB for peak activation, {non_torch_gib} GiB for non-torch memory, and"
         r" {cuda_graph_gib}"
-        r" GiB for CUDAGraph memory\..*? Current kv cache memory in use is {kv_in_use_gib} GiB",
+        r" GiB for CUDAGraph memory\..*? Current kv cache memory in use is"
+        r" (?:{kv_in_use_gib} GiB|{kv_in_use_bytes} bytes)",
         phase="warmup",
         strength=1,
         wrapped=True,
@@ -177,7 +183,7 @@ SHAPES: tuple[Shape, ...] = (
         strength=2,
     ),
     Shape("0.13 .. 0.32", r"Auto-fit max_model_len: attention-free model, using derived max_model_len={max_model_len}"),
-    Shape("0.10.2 .. 0.20", r"Multiplying the GPU KV cache size by the (?:dcp|pcp|cp)_world_size {dcp_world_size}\."),
+    Shape("0.10.2 .. 0.20", r"Multiplying the GPU KV cache size by the (?:dcp|pcp|cp)_world_size {dcp_world_size}\b"),
     Shape("0.8 .. 0.32", r"Add {} padding layers, may waste at most {kv_padding_waste_pct}% KV cache memory"),
     Shape("0.9 .. 0.32", r"Setting attention block size to {attention_block_size} tokens to ensure that"),
     Shape("0.6 .. 0.32", r"Overriding num_gpu_blocks={} with num_gpu_blocks_override={num_gpu_blocks_override}"),

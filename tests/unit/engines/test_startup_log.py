@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -145,6 +147,27 @@ def test_each_attempt_is_a_report_of_its_own() -> None:
     assert three == reader.report() and two.kv_available_gib == {}
     assert one.bytes + two.bytes + three.bytes == len(log.encode())
     assert three.kv_available_gib["TP0"].source.line == 5 + 3 + 4
+
+
+def test_without_a_banner_a_process_that_starts_over_is_another_attempt() -> None:
+    length = "(APIServer pid=1) INFO 10-05 10:04:01 [model.py:1] Using max model len 4096\n"
+    failed = HEAD.replace("INFO", "ERROR") + "ValueError: No available memory for the cache blocks.\n"
+    config = HEAD + "Initializing a V1 LLM engine (v0.32.0) with config: model='m'\n"
+    reader = StartupLog()
+    reader.feed("".join([length, config, failed, length, config, *START[2:], READY, length, config]).encode())
+    assert [found.state for found in reader.attempts()] == ["failed", "died_after_ready", "loading"]
+    # what several processes say once each, also beside another that failed, and what is said late, is one start's
+    reader = StartupLog()
+    other = config.replace("EngineCore pid=5", "EngineCore_DP1 pid=7")
+    reader.feed("".join([length, config, failed, other, READY, other.replace("DP1", "DP2")]).encode())
+    assert len(reader.attempts()) == 1
+
+
+@pytest.mark.parametrize("word", [b"A", b"a-", b"a.", b" ", b"1 ", b"vllm-1 | ", b"[1,0]"])
+def test_the_longest_line_costs_little(word: bytes) -> None:
+    began = time.process_time()
+    report((word * LINE_LIMIT)[: LINE_LIMIT - 20] + b" memory Error GiB\n" + START[0].encode())
+    assert time.process_time() - began < 5  # a tenth of it here; it was two minutes
 
 
 def test_a_second_banner_of_one_start_is_no_second_attempt() -> None:

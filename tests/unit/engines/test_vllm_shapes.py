@@ -81,6 +81,10 @@ E = "EngineCore"
             "Model loading took 66.1712 GiB memory and 135.604912 seconds",
             {"weights_gib": {E: 66.1712}, "model_load_seconds": {E: 135.604912}},
         ),
+        (
+            "Model loading took 14.2717 GB and 5.250000 seconds",
+            {"weights_gib": {E: 14.2717}, "model_load_seconds": {E: 5.25}},
+        ),
         ("Loading weights took 52.63 seconds", {"weights_load_seconds": {E: 52.63}}),
         # profiling
         (
@@ -109,6 +113,11 @@ E = "EngineCore"
             USAGE.format(usage=CONSUMED).replace("on device (", "on device cuda:0 ("),
             {"consumed_gib": {E: 39.07}, "peak_activation_gib": {E: 1.5}, "cuda_graph_gib": {E: 0.17},
              "kv_in_use_gib": {E: 16.57}, "extra": {"gpu_memory_utilization": 0.88}},
+        ),
+        (
+            USAGE.format(usage=WEIGHT).replace("16.57 GiB.", "17179869184 bytes."),
+            {"weights_gib": {E: 66.17}, "peak_activation_gib": {E: 1.17}, "non_torch_gib": {E: 0.15},
+             "cuda_graph_gib": {E: 0.05}, "kv_in_use_gib": {E: 16.0}, "extra": {"gpu_memory_utilization": 0.88}},
         ),
         # CUDA graphs
         (
@@ -174,6 +183,10 @@ E = "EngineCore"
         ),
         ("Using max model len 4096", {"max_model_len": 4096}),
         ("Multiplying the GPU KV cache size by the dcp_world_size 8.", {"extra": {"dcp_world_size": 8}}),
+        (
+            "Multiplying the GPU KV cache size by the cp_world_size 16 (pcp_world_size 2 * dcp_world_size 8).",
+            {"extra": {"dcp_world_size": 16}},
+        ),
         (
             "Add 3 padding layers, may waste at most 5.26% KV cache memory",
             {"extra": {"kv_padding_waste_pct": 5.26}},
