@@ -79,7 +79,7 @@ class Attempt:
         self.number = number
         self._begins = [shape for shape in dialect.shapes if shape.means == "begin"]
         self._early = [shape for shape in dialect.shapes if shape.means == "early"]
-        self._said_early: set[tuple[str, str]] = set()
+        self._said_early: set[str] = set()
         self._phases: dict[str, Phase] = {}
         self._last_phase: str | None = None
         self._last_word = Source(line=0, offset=0, text="")
@@ -106,15 +106,19 @@ class Attempt:
 
     def opens(self, record: Record) -> bool:
         """Whether the record is the first line of another attempt: it begins one although this one had got further, or
-        the same process says again what it says once, although this one was ready or had failed."""
-        over = self._ready or self._post_mortem.anything
-        progressed = bool(self._phases.keys() - {"args"}) or over
+        a process that began this one begins again, although this one was ready or had failed."""
+        progressed = bool(self._phases.keys() - {"args"}) or self._over
         if progressed and any(shape.read(record.message) is not None for shape in self._begins):
             return True
-        label = self._speaker_of(record).label
-        return over and any(
-            (shape.name, label) in self._said_early and shape.read(record.message) is not None for shape in self._early
+        return (
+            self._over
+            and self._speaker_of(record).label in self._said_early
+            and any(shape.read(record.message) is not None for shape in self._early)
         )
+
+    @property
+    def _over(self) -> bool:
+        return self._ready or self._post_mortem.anything
 
     def take(self, record: Record, line: Line) -> None:
         """Read one record."""
@@ -230,8 +234,8 @@ class Attempt:
                 seconds = float(figure.value) if name.endswith("seconds") else seconds
         if shape.phase:
             self._reach(shape.phase, record, source, seconds)
-        if shape.means == "early" and len(self._said_early) < KEPT_KEYS:
-            self._said_early.add((shape.name, record.speaker.label))
+        if shape.means == "early" and not self._over and len(self._said_early) < KEPT_KEYS:
+            self._said_early.add(record.speaker.label)
         elif shape.means == "ready":
             self._ready = True
             self._post_mortem.became_ready()

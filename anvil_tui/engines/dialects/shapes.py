@@ -112,8 +112,7 @@ class Shape(Row, frozen=True, dict=True, kw_only=True):
     phase: str = ""
     """The phase of a start that the line belongs to."""
     means: Means = ""
-    """`begin` opens an attempt; `early`: a process says it once, so that it opens another where it is said again after
-    the end; `ready`: the server answers, `stopping`: a signal told it to end, `ended`: it did."""
+    """`begin` opens an attempt; `early`: nobody says it once the server is ready or failed, unless it starts over; `ready`: the server answers, `stopping`: a signal told it to end, `ended`: it did."""
     counts: str = ""
     """The fact that counts how often the line was said."""
     strength: int = 0
