@@ -32,7 +32,7 @@ def read_log(arguments: Namespace, _: Locations, output: Output) -> int:
         raise BadInput(
             str(path), Fault("log", "no engine's start-up log", "a log of vLLM, SGLang, llama.cpp or TensorRT-LLM")
         )
-    *earlier, _ = log.attempts()
+    earlier = log.attempts()[:-1]
     for one in earlier:
         output.line(f"attempt {one.attempt:<20} {one.state}{f': {one.failure.message}' if one.failure else ''}")
     for line in _lines(report, with_sources=arguments.lines):

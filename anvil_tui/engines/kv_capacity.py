@@ -32,10 +32,11 @@ class KvGroup:
     block_size: int
     window: int = 0
 
-    def blocks(self, max_model_len: int, in_flight: int) -> int:
-        """Blocks that one full-length request may hold in this group while `in_flight` tokens are scheduled."""
+    def blocks(self, max_model_len: int, in_flight: int, sharing: int = 1) -> int:
+        """Blocks that one full-length request may hold in this group while `in_flight` tokens are scheduled and
+        `sharing` ranks share the context."""
         if not self.window:
-            return math.ceil(max_model_len / self.block_size)
+            return math.ceil(max_model_len / sharing / self.block_size)
         return math.ceil(min(self.window - 1 + in_flight, max_model_len) / self.block_size) + 1
 
 
@@ -53,17 +54,17 @@ class KvGeometry:
     scale: Fraction = Fraction(1)
     """What these builds multiply the reservation by, rounded up."""
 
-    def group_blocks(self, max_model_len: int, in_flight: int) -> dict[str, int]:
+    def group_blocks(self, max_model_len: int, in_flight: int, sharing: int = 1) -> dict[str, int]:
         """Blocks of one full-length request by group."""
-        return {group.name: group.blocks(max_model_len, in_flight) for group in self.groups}
+        return {group.name: group.blocks(max_model_len, in_flight, sharing) for group in self.groups}
 
-    def blocks_per_request(self, max_model_len: int, in_flight: int) -> int:
+    def blocks_per_request(self, max_model_len: int, in_flight: int, sharing: int = 1) -> int:
         """The reservation of one full-length request, in blocks."""
-        return math.ceil(sum(self.group_blocks(max_model_len, in_flight).values()) * self.scale)
+        return math.ceil(sum(self.group_blocks(max_model_len, in_flight, sharing).values()) * self.scale)
 
-    def context_blocks(self, max_model_len: int) -> int:
+    def context_blocks(self, max_model_len: int, sharing: int = 1) -> int:
         """Blocks that hold the context itself: those of the groups with full attention."""
-        return sum(group.blocks(max_model_len, 0) for group in self.groups if not group.window)
+        return sum(group.blocks(max_model_len, 0, sharing) for group in self.groups if not group.window)
 
 
 _DEEPSEEK_V4 = re.compile(r"deepseek[-_ ]?v4|ds4", re.IGNORECASE)

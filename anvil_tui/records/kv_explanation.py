@@ -20,6 +20,9 @@ class KvReport(Struct, frozen=True, kw_only=True):
     speculation: str | None = None
     """The method; empty where the start says that there is none, null where it says nothing."""
     async_scheduling: bool | None = None
+    pipeline_parallel_size: int | None = None
+    context_parallel_size: int | None = None
+    """Ranks that share the context of one request (vLLM's decode context parallelism)."""
     available_gib: float | None = None
     """Of the smallest rank, rounded by the engine to 0.01."""
     tokens: int | None = None

@@ -112,7 +112,8 @@ class Shape(Row, frozen=True, dict=True, kw_only=True):
     phase: str = ""
     """The phase of a start that the line belongs to."""
     means: Means = ""
-    """`begin` opens an attempt; `early`: nobody says it once the server is ready or failed, unless it starts over; `ready`: the server answers, `stopping`: a signal told it to end, `ended`: it did."""
+    """`begin` opens an attempt; `early`: nobody says it of a server that is ready or has failed, unless it starts over;
+    `ready`: the server answers, `stopping`: a signal told it to end, `ended`: it did."""
     counts: str = ""
     """The fact that counts how often the line was said."""
     strength: int = 0

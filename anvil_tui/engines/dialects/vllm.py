@@ -22,6 +22,7 @@ CONFIG = (
     r"\benforce_eager={enforce_eager:word}",
     r"\bkv_cache_dtype={kv_cache_dtype:word}",
     r"\benable_prefix_caching={enable_prefix_caching:word}",
+    r"\bspeculative_config={speculation_asked:word}(?<==None)",
     r"\bspeculative_config=SpeculativeConfig\(method='{speculation_method:word}'",
     r"\bnum_spec_tokens={speculation_tokens}",
     r"'cudagraph_mode': <CUDAGraphMode\.{cudagraph_mode:word}:",

@@ -13,6 +13,20 @@ def told(start: StartupReport, name: str) -> str | float | int | None:
     return start.figures[name].value if name in start.figures else None
 
 
+def speculation_method(start: StartupReport) -> str | None:
+    """The method by which the start speculates; empty where it says that it does not, None where it says nothing."""
+    method = told(start, "speculation_method")
+    if isinstance(method, str):
+        return method
+    return "" if told(start, "speculation_asked") == "None" else None
+
+
+def kv_ranks(start: StartupReport) -> dict[str, float]:
+    """KV memory in GiB by rank. vLLM tells what is available for one rank only, and what is in use for every one."""
+    ranks = {**start.kv_in_use_gib, **start.kv_available_gib}
+    return {rank: figure.value for rank, figure in ranks.items()}
+
+
 def last_start(arm: Arm) -> LoadStart | None:
     """The latest start of an arm."""
     return arm.starts[-1] if arm.starts else None
@@ -22,8 +36,7 @@ def kv_gib(start: LoadStart | None) -> float | None:
     """KV memory of the smallest rank in GiB."""
     if start is None:
         return None
-    ranks = start.report.kv_available_gib or start.report.kv_in_use_gib
-    return min((figure.value for figure in ranks.values()), default=None)
+    return min(kv_ranks(start.report).values(), default=None)
 
 
 def peak_activation(start: LoadStart | None) -> float | None:

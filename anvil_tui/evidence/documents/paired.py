@@ -18,7 +18,7 @@ from anvil_tui.evidence.arms.runs import (
     scored,
     unscored,
 )
-from anvil_tui.evidence.arms.starts import last_start, told
+from anvil_tui.evidence.arms.starts import last_start, speculation_method, told
 from anvil_tui.evidence.caveats.rules import find_caveats
 from anvil_tui.evidence.claims import PAIRED_RULES, Findings, find_claims
 from anvil_tui.evidence.documents.decision import TEMPLATE, decision_text
@@ -183,7 +183,7 @@ def _arm_part(arm: Arm, compared: Arm, unknown: Unknown) -> dict[str, Any]:
     fraction = None
     if counters:
         fraction = sum(one.accepted_tokens for one in counters) / sum(one.draft_tokens for one in counters)
-    method = told(start.report, "speculation_method") if start else None
+    method = speculation_method(start.report) if start else None
     speculates = bool(method) if method is not None else (recipe.speculation is not None if recipe else None)
     declared = recipe.speculation.tokens if recipe and recipe.speculation else None
     part: dict[str, Any] = {

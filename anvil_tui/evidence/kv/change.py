@@ -48,9 +48,9 @@ def _exact_factors(baseline: KvExplanation, candidate: KvExplanation) -> Iterato
         )
     geometry = geometry_of(baseline)
     batch1, batch2 = baseline.max_num_batched_tokens, candidate.max_num_batched_tokens
-    reservation = r1
+    reservation, sharing = r1, new.context_parallel_size or 1
     if geometry is not None and batch1 is not None and batch2 is not None and batch1 != batch2:
-        step = geometry.blocks_per_request(l1, tokens_in_flight(batch2, new.async_scheduling))
+        step = geometry.blocks_per_request(l1, tokens_in_flight(batch2, new.async_scheduling), sharing)
         yield KvFactor(
             cause="max_num_batched_tokens",
             factor=reservation / step,
@@ -59,7 +59,7 @@ def _exact_factors(baseline: KvExplanation, candidate: KvExplanation) -> Iterato
         reservation = step
     if l1 != l2:
         step = (
-            geometry.blocks_per_request(l2, tokens_in_flight(batch2, new.async_scheduling))
+            geometry.blocks_per_request(l2, tokens_in_flight(batch2, new.async_scheduling), sharing)
             if (geometry is not None and batch2 is not None)
             else r2
         )

@@ -29,6 +29,7 @@ from anvil_tui.records.kv_explanation import KvCheck, KvExplanation, KvPredictio
 
 _ROUNDING = 0.005
 """Engines print GiB and concurrency to 0.01."""
+_POOL_OF_OTHERS = "tokens = blocks × tokens per block"
 _PLAIN = "full attention, blocks of"
 _PLAIN_BLOCK_SIZES = (8, 16, 32, 64, 128, 256)
 
@@ -71,7 +72,7 @@ def _from_counts(report: KvReport) -> KvExplanation | None:
     if reservation < 1 or reported_tokens(blocks, reservation, length) != tokens:
         return None
     size = report.block_size
-    if size and reservation == math.ceil(length / size) and blocks * size == tokens:
+    if size and reservation == math.ceil(length / size):
         return _plain(report, "admission", blocks, size)
     fits = [one for one in _fits(report) if (one.blocks, one.reservation) == (blocks, reservation)]
     if report.model is not None and len(fits) == 1:
@@ -94,11 +95,13 @@ def _fits(report: KvReport) -> list[_Fit]:
         return []
     if report.available_gib is None and (report.model is None or report.max_num_batched_tokens is None):
         return []
+    if _piped(report) or _concurrency_agrees(report) is False:
+        return []
     batches = (report.max_num_batched_tokens,) if report.max_num_batched_tokens is not None else USUAL_BATCHES
     found = []
     for geometry, batch in product(known_geometries(report.model, report.engine_version, speculates(report)), batches):
         flight = tokens_in_flight(batch, report.async_scheduling)
-        reservation = geometry.blocks_per_request(length, flight)
+        reservation = geometry.blocks_per_request(length, flight, report.context_parallel_size or 1)
         blocks = matching_blocks(tokens, reservation, length)
         if blocks is not None and _memory_agrees(report, blocks, geometry.bytes_per_block) is not False:
             found.append(_Fit(geometry, batch, flight, blocks, reservation))
@@ -139,14 +142,14 @@ def _plain(report: KvReport, meaning: Accounting, blocks: int, size: int) -> KvE
 def _explained(
     report: KvReport, meaning: Accounting, blocks: int, reservation: int, fit: _Fit | None = None
 ) -> KvExplanation:
-    length = report.max_model_len or 0
+    length, sharing = report.max_model_len or 0, report.context_parallel_size or 1
     geometry = fit.geometry if fit else None
     per_block = geometry.bytes_per_block if geometry else None
     kv_gib = blocks * per_block / GIB if per_block else report.available_gib
     return KvExplanation(
         report=report,
         status="explained",
-        formula=FORMULAS[meaning],
+        formula=FORMULAS[meaning] if report.engine in (None, "vllm") else _POOL_OF_OTHERS,
         geometry=geometry.name if geometry else None,
         inferred=tuple(_inferred(report, fit)) if fit else (),
         blocks=blocks,
@@ -154,8 +157,8 @@ def _explained(
         max_num_batched_tokens=fit.batch if fit else report.max_num_batched_tokens,
         in_flight=fit.in_flight if fit else None,
         bytes_per_block=per_block,
-        groups=geometry.group_blocks(length, fit.in_flight) if geometry and fit else {},
-        context_blocks=geometry.context_blocks(length) if geometry else None,
+        groups=geometry.group_blocks(length, fit.in_flight, sharing) if geometry and fit else {},
+        context_blocks=geometry.context_blocks(length, sharing) if geometry else None,
         kv_gib=kv_gib,
         gib_per_full_request=kv_gib * reservation / blocks if kv_gib is not None else None,
         chance=_chance(report) if fit and report.num_blocks is None else None,
@@ -176,12 +179,13 @@ def _inferred(report: KvReport, fit: _Fit) -> Iterator[str]:
 def _chance(report: KvReport) -> float:
     """How likely a random token count is to be a whole number of blocks in one of the geometries tried."""
     length, batches = report.max_model_len or 1, (report.max_num_batched_tokens,)
+    sharing = report.context_parallel_size or 1
     tried = product(
         known_geometries(report.model, report.engine_version, speculates(report)),
         batches if report.max_num_batched_tokens is not None else USUAL_BATCHES,
     )
     chances = (
-        one.blocks_per_request(length, tokens_in_flight(batch, report.async_scheduling)) / length
+        one.blocks_per_request(length, tokens_in_flight(batch, report.async_scheduling), sharing) / length
         for one, batch in tried
         if batch is not None
     )
@@ -189,7 +193,7 @@ def _chance(report: KvReport) -> float:
 
 
 def _unexplained(report: KvReport, at: int | None) -> KvExplanation:
-    meaning = accounting(report.engine_version)
+    meaning = accounting(report.engine_version) if report.engine in (None, "vllm") else None
     concurrency = _full_requests(report)
     lacking = _lacking(report)
     words = f"not explained: {lacking}"
@@ -198,7 +202,7 @@ def _unexplained(report: KvReport, at: int | None) -> KvExplanation:
     return KvExplanation(
         report=report,
         status="not explained",
-        formula=FORMULAS[meaning] if meaning else "unknown: the version does not say what its count means",
+        formula=FORMULAS[meaning] if meaning else f"unknown: {_unknown_meaning(report)}",
         kv_gib=report.available_gib,
         gib_per_full_request=report.available_gib / concurrency if report.available_gib and concurrency else None,
         checks=tuple(_checks(report, None, None)),
@@ -206,12 +210,28 @@ def _unexplained(report: KvReport, at: int | None) -> KvExplanation:
     )
 
 
+def _unknown_meaning(report: KvReport) -> str:
+    if report.engine in (None, "vllm"):
+        return "the version does not say what its count means"
+    return f"the formulas known here are vLLM's; {report.engine} tells no block count"
+
+
+def _piped(report: KvReport) -> bool:
+    return (report.pipeline_parallel_size or 1) > 1
+
+
 def _lacking(report: KvReport) -> str:
     """Why nothing fits, in words."""
     if report.tokens is None and report.num_blocks is None:
         return "the start reports neither tokens nor blocks"
+    if report.engine not in (None, "vllm"):
+        return _unknown_meaning(report)
     if report.max_model_len is None:
         return "the context length is unknown"
+    if _concurrency_agrees(report) is False:
+        return "tokens, concurrency and context length contradict each other"
+    if _piped(report):
+        return "with pipeline parallelism each rank holds other layers, and their geometry is not told"
     known = known_geometries(report.model, report.engine_version, speculates(report))
     if report.model is not None and not known:
         return (
@@ -229,11 +249,12 @@ def _lacking(report: KvReport) -> str:
 
 def _checks(report: KvReport, blocks: int | None, per_block: int | None) -> Iterator[KvCheck]:
     """The sums that the reported figures must satisfy, as far as they are told."""
-    if report.tokens is not None and report.concurrency is not None and report.max_model_len:
+    agreed = _concurrency_agrees(report)
+    if agreed is not None and report.tokens and report.max_model_len:
         ratio = report.tokens / report.max_model_len
         yield KvCheck(
             rule="tokens = concurrency × max_model_len",
-            holds=abs(ratio - report.concurrency) <= _ROUNDING + 1 / report.max_model_len,
+            holds=agreed,
             words=f"{report.tokens:,} / {report.max_model_len:,} = {ratio:.4f}, reported {report.concurrency:g}x",
         )
     if blocks is not None and per_block is not None:
@@ -245,6 +266,13 @@ def _checks(report: KvReport, blocks: int | None, per_block: int | None) -> Iter
                 words=f"{blocks:,} × {per_block:,} B = {blocks * per_block / GIB:.3f} GiB, "
                 f"reported {report.available_gib} GiB",
             )
+
+
+def _concurrency_agrees(report: KvReport) -> bool | None:
+    """Whether tokens and context length give the reported concurrency, rounded to 0.01; None where one is not told."""
+    if report.tokens is None or report.concurrency is None or not report.max_model_len:
+        return None
+    return abs(report.tokens / report.max_model_len - report.concurrency) <= _ROUNDING + 1 / report.max_model_len
 
 
 def _memory_agrees(report: KvReport, blocks: int, per_block: int) -> bool | None:
@@ -282,7 +310,8 @@ def predict(explained: KvExplanation, at: int) -> KvPrediction | None:
     if blocks is None:
         return None
     if geometry is not None and explained.in_flight is not None:
-        reservation = geometry.blocks_per_request(at, explained.in_flight)
+        sharing = explained.report.context_parallel_size or 1
+        reservation = geometry.blocks_per_request(at, explained.in_flight, sharing)
     elif pool is not None:
         reservation = math.ceil(at / pool)
     else:
@@ -315,7 +344,8 @@ def _sentence(explained: KvExplanation) -> str:
     if pool is not None:
         return (
             f"{blocks:,} blocks of {pool} tokens = {blocks * pool:,} tokens; one full-length request of {length:,} "
-            f"tokens takes {reservation:,} blocks: {blocks / reservation:.2f}x."
+            f"tokens takes {reservation:,} blocks: {blocks / reservation:.2f}x"
+            + (f", reported as {report.tokens:,} tokens." if report.tokens not in (None, blocks * pool) else ".")
         )
     words += f"; {blocks:,} / {reservation:,} × {length:,} = {reported_tokens(blocks, reservation, length):,} tokens"
     if explained.inferred:

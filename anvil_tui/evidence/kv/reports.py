@@ -12,11 +12,11 @@ from anvil_tui.engines.metrics import cache_config
 from anvil_tui.engines.startup_log import StartupLog
 from anvil_tui.errors import BadInput, Fault
 from anvil_tui.evidence.arms.inputs import STARTUP, InputFile, label_files, list_files, load_data
-from anvil_tui.evidence.arms.starts import told
+from anvil_tui.evidence.arms.starts import kv_ranks, speculation_method, told
 from anvil_tui.evidence.kv.change import explain_change
 from anvil_tui.evidence.kv.explanation import explain
 from anvil_tui.records.kv_explanation import KvReport
-from anvil_tui.records.lane import LaneProfile
+from anvil_tui.records.lane import LaneProfile, Recipe
 from anvil_tui.records.startup_report import Figure, StartupReport
 from anvil_tui.records.validation import convert, read_bytes, read_toml
 
@@ -49,8 +49,8 @@ def report_of_start(path: str, start: StartupReport, profile: LaneProfile | None
     recipe = profile.recipe if profile else None
     identity = profile.identity if profile else None
     version = start.engine_version.value if start.engine_version else None
-    ranks = start.kv_available_gib or start.kv_in_use_gib or start.kv_pool_gib
-    method = told(start, "speculation_method")
+    ranks = kv_ranks(start) or {rank: figure.value for rank, figure in start.kv_pool_gib.items()}
+    method = speculation_method(start)
     if method is None and recipe is not None:
         method = recipe.speculation.method if recipe.speculation else ""
     declared_build = (identity.runtime or identity.engine_revision) if identity else None
@@ -63,12 +63,15 @@ def report_of_start(path: str, start: StartupReport, profile: LaneProfile | None
         max_model_len=_whole(start.max_model_len) or (recipe.max_model_len if recipe else None),
         max_num_batched_tokens=_number(told(start, "max_num_batched_tokens"))
         or (recipe.max_num_batched_tokens if recipe else None),
-        speculation=_text(method),
-        available_gib=min((figure.value for figure in ranks.values()), default=None),
+        speculation=method,
+        async_scheduling=_async_scheduling(told(start, "async_scheduling"), recipe),
+        pipeline_parallel_size=_number(told(start, "pipeline_parallel_size")),
+        context_parallel_size=_number(told(start, "decode_context_parallel_size")),
+        available_gib=min(ranks.values(), default=None),
         tokens=_whole(start.kv_tokens),
         concurrency=start.max_concurrency.value if start.max_concurrency else None,
         num_blocks=_number(told(start, "num_gpu_blocks")),
-        block_size=_number(told(start, "block_size")),
+        block_size=_number(told(start, "block_size")) or _number(told(start, "tokens_per_block")),
     )
 
 
@@ -92,6 +95,7 @@ def report_of_metrics(path: str, text: str, profile: LaneProfile | None = None) 
         max_model_len=_length(tokens, concurrency) or (recipe.max_model_len if recipe else None),
         max_num_batched_tokens=recipe.max_num_batched_tokens if recipe else None,
         speculation=method,
+        async_scheduling=_async_scheduling(None, recipe),
         tokens=tokens,
         concurrency=concurrency,
         num_blocks=blocks,
@@ -168,6 +172,17 @@ def _real(value: str | None) -> float | None:
         return float(value) if value is not None else None
     except ValueError:
         return None
+
+
+def _async_scheduling(said: object, recipe: Recipe | None) -> bool | None:
+    """What the log says, else what the recipe's own table of the engine does; None is the engine's default."""
+    if said in ("True", "False"):
+        return said == "True"
+    settings = recipe.engine if recipe is not None else {}
+    if settings.get("no_async_scheduling") is True:
+        return False
+    asked = settings.get("async_scheduling")
+    return asked if isinstance(asked, bool) else None
 
 
 def _text(value: object) -> str | None:

@@ -250,3 +250,87 @@ def test_the_verb_on_folders_and_faults(tmp_path: Path) -> None:
     ):
         with pytest.raises(BadInput, match=words):
             explain_kv(paths, at)
+
+
+LOG = (
+    "(APIServer pid=1) INFO 12-01 03:40:43 [x.py:1] non-default args: {{'max_num_batched_tokens': 8192{args}}}\n"
+    "(EngineCore pid=5) INFO 12-01 03:40:43 [x.py:1] Initializing a V1 LLM engine (v0.32.0) with config:"
+    " model='/models/deepseek-v4-flash', speculative_config=None, max_seq_len=131072{config}\n"
+    "(Worker_TP0 pid=7) INFO 12-01 03:40:43 [x.py:1] Available KV cache memory: {gib} GiB\n"
+    "(EngineCore pid=5) INFO 12-01 03:40:43 [x.py:1] GPU KV cache size: {tokens:,} tokens, Maximum concurrency for"
+    " 131,072 tokens per request: {concurrency:.2f}x\n"
+)
+BLOCKS = 53_195
+
+
+def explained_log(tmp_path: Path, reservation: int, *, args: str = "", config: str = "", **other: Any) -> Any:
+    """What is said of a log in which `reservation` blocks of DeepSeek-V4 serve one full-length request."""
+    figures = {"gib": 49.65, "concurrency": BLOCKS / reservation, **other}
+    tokens = int(BLOCKS / reservation * 131_072)
+    (tmp_path / "a.log").write_text(LOG.format(args=args, config=config, tokens=tokens, **figures))
+    (found,) = explain_kv([tmp_path / "a.log"], 262_144)["reports"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("reservation", "args", "config"),
+    [
+        (512 + 2 * 259 + 4099 + 2065, "", ""),
+        (512 + 2 * 259 + 4099 + 2065, ", 'async_scheduling': True", ""),
+        (512 + 2 * 131 + 2051 + 1041, ", 'async_scheduling': False", ""),
+        (64 + 2 * 259 + 4099 + 2065, "", ", decode_context_parallel_size=8"),
+    ],
+)
+def test_scheduling_and_shared_context_decide_the_reservation(
+    tmp_path: Path, reservation: int, args: str, config: str
+) -> None:
+    found = explained_log(tmp_path, reservation, args=args, config=config)
+    assert (found["status"], found["blocks"], found["blocks_per_request"]) == ("explained", BLOCKS, reservation)
+    assert found["report"]["speculation"] == ""
+    grown = reservation + 512 if "decode_context" not in config else reservation + 64
+    assert found["prediction"]["tokens"] == int(BLOCKS / grown * 262_144)
+
+
+def test_what_contradicts_itself_or_is_split_by_layers_is_not_explained(tmp_path: Path) -> None:
+    broken = explained_log(tmp_path, 7194, concurrency=5.0)
+    assert broken["status"] == "not explained" and "contradict" in broken["words"]
+    assert [check["holds"] for check in broken["checks"]] == [False]
+    piped = explained_log(tmp_path, 7194, config=", pipeline_parallel_size=2")
+    assert piped["status"] == "not explained" and "pipeline" in piped["words"]
+
+
+def test_the_smallest_rank_is_that_of_the_memory_in_use() -> None:
+    told = replace(
+        start(15.5, 283_917, 2.17, 1.73),
+        kv_available_gib={"TP0": figure(15.5)},
+        kv_in_use_gib={"TP0": figure(15.5), "TP1": figure(15.27)},
+    )
+    assert report_of_start("s", told).available_gib == 15.27
+
+
+def test_another_engines_count_is_no_formula_of_vllms(tmp_path: Path) -> None:
+    found = explain_kv([LOGS / "32-sglang-2025-tp4.txt"])["reports"][0]
+    assert found["status"] == "not explained" and "vLLM" not in found["formula"].replace("are vLLM's", "")
+    (tmp_path / "trt.log").write_text(
+        "[TensorRT-LLM][INFO] Number of blocks in KV cache primary pool: 2000\n"
+        "[TensorRT-LLM][INFO] Number of tokens per block: 32.\n"
+        "[TensorRT-LLM][INFO] [MemUsageChange] Allocated 20.00 GiB for max tokens in paged KV cache (64000).\n"
+        "[TRT-LLM] [I] x\n[12/20/2025-04:21:10] [TRT-LLM] [W] Adjusted max_seq_len to 16384\n"
+    )
+    pool = explain_kv([tmp_path / "trt.log"])["reports"][0]
+    assert (pool["status"], pool["blocks_per_request"]) == ("explained", 512)
+    assert pool["formula"] == "tokens = blocks × tokens per block"
+
+
+def test_a_length_that_fills_no_whole_block_is_a_plain_pool_too() -> None:
+    reservation = 32_769 // 16 + 1
+    text = metrics_text(
+        block_size="16",
+        kv_cache_max_concurrency=repr(50_000 / reservation),
+        kv_cache_size_tokens=str(int(50_000 / reservation * 32_769)),
+        num_gpu_blocks="50000",
+    )
+    report = report_of_metrics("m", text)
+    assert report is not None
+    found = explain(report)
+    assert found.geometry == "full attention, blocks of 16 tokens" and "reported as 799,633 tokens" in found.words
