@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import math
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +17,7 @@ import msgspec
 
 from anvil_tui.errors import BadInput, Fault
 from anvil_tui.evidence.arms.artifacts import gate_outcome, idle_memory, measured_run, run_drafts, run_memory
+from anvil_tui.evidence.imports import plausible
 from anvil_tui.evidence.imports.formats import reader_of
 from anvil_tui.records.arm import Arm, DraftCounters, GateOutcome, LoadStart, MeasuredRun, MemoryWindow, NamedProfile
 from anvil_tui.records.artifact import RunArtifact
@@ -70,10 +72,22 @@ def read_arms(groups: Sequence[tuple[str, Sequence[Path]]]) -> tuple[Arm, ...]:
     for path, times in shared.items():
         if times > 1:
             raise BadInput(str(path), Fault("arm", "given for both arms", "each artifact in one arm"))
-    return tuple(
-        _arm(name, [InputFile(one.path, one.root, labels[one.path]) for one in group])
-        for (name, _), group in zip(groups, files, strict=True)
-    )
+    named = [[InputFile(one.path, one.root, labels[one.path]) for one in group] for group in files]
+    arms = tuple(_arm(name, group) for (name, _), group in zip(groups, named, strict=True))
+    _refuse_copies(zip(arms, named, strict=True))
+    return arms
+
+
+def _refuse_copies(arms: Iterable[tuple[Arm, Sequence[InputFile]]]) -> None:
+    """A run that is given twice under two names would count as two."""
+    seen: dict[str, InputFile] = {}
+    for arm, files in arms:
+        measured = {run.path for run in arm.runs}
+        for one in files:
+            if one.label in measured:
+                first = seen.setdefault(arm.hashes[one.label], one)
+                if first.path != one.path:
+                    raise BadInput(str(one.path), Fault("run", f"the same bytes as {first.label}", "each run once"))
 
 
 def read_campaign_arms(
@@ -136,10 +150,28 @@ def load_data(path: Path) -> Any:
             raise BadInput(str(path), Fault("gzip", str(error), "a whole gzip file")) from None
     try:
         if path.suffix == ".jsonl":
-            return [json.loads(line, parse_constant=_refuse) for line in raw.split(b"\n") if line.strip()]
-        return json.loads(raw, parse_constant=_refuse)
+            return [_json(line) for line in raw.split(b"\n") if line.strip()]
+        return _json(raw)
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise BadInput(str(path), Fault("syntax", str(error), "JSON")) from None
+
+
+def _json(raw: bytes) -> Any:
+    return json.loads(raw, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A key that stands twice has two values, and nobody knows which one was meant."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return found
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _refuse(text)
 
 
 def _refuse(constant: str) -> float:
@@ -216,6 +248,7 @@ def _read_file(one: InputFile, parts: _Parts) -> None:
         parts.starts.append((one.path.stem if one.root else None, start))
     elif (read := reader_of(data)) is not None:
         for record in read(data, one.label):
+            plausible.check(record, source)
             _add_imported(record, parts)
     else:
         known = f"{RUN}, {STARTUP}, a lane profile, a campaign folder, or a file that `evidence/imports` knows"

@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from anvil_tui.errors import BadInput, Fault
 from anvil_tui.records.arm import DraftCounters, GateOutcome, GpuMemory, MeasuredRun, MemoryWindow
 from anvil_tui.records.artifact import Check
 from anvil_tui.records.request import Outcome, RequestError, RequestRecord
@@ -95,7 +96,11 @@ class _Benchmark(Struct, frozen=True, kw_only=True):
 
 
 def _capacity(file: _Benchmark, path: str) -> MeasuredRun:
-    failed = file.failed if file.failed is not None else file.requests - file.completed
+    told = file.requests - file.completed if file.failed is None else file.failed
+    lost = file.requests - file.completed - told
+    if lost < 0:
+        counted = f"{file.completed} completed and {told} failed of {file.requests}"
+        raise BadInput(path, Fault("requests", counted, "completed and failed together no more than all"))
     effort = file.serve_flags.reasoning_effort
     requests: tuple[RequestRecord, ...] = ()
     if file.request_timings and file.max_tokens is not None:
@@ -111,11 +116,14 @@ def _capacity(file: _Benchmark, path: str) -> MeasuredRun:
         format=BENCHMARK,
         run=path.rsplit("/", 1)[-1].removesuffix(".json"),
         what="capacity",
-        passed=failed == 0 and file.completed > 0,
+        passed=told == lost == 0 and file.completed > 0,
         requests=requests,
         completed=file.completed,
-        failed=failed,
-        failures=tuple(sanitise(one.error_message or one.error_type or "no message") for one in file.failures),
+        failed=told + lost if told >= 0 else told,
+        failures=(
+            *(sanitise(one.error_message or one.error_type or "no message") for one in file.failures),
+            *([f"{lost} requests of which the file says nothing"] if lost else []),
+        ),
         served_name=file.model,
         engine=file.engine,
         hardware=file.gpu,

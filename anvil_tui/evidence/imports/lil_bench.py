@@ -72,8 +72,9 @@ def read(data: dict[str, Any], path: str) -> tuple[MeasuredRun, ...]:
 
 def _runs(file: _File, path: str) -> Iterator[MeasuredRun]:
     for context, prefill in sorted(file.results.bench.prefill.items()):
-        first = prefill.ttft_seconds * 1000.0 if prefill.ttft_seconds is not None else None
-        reported = {"time_to_first_output_p50_ms": first, "effective_prefill_tok_s_p50": prefill.tok_per_sec}
+        seconds, rate = _rate(prefill.ttft_seconds), _rate(prefill.tok_per_sec)
+        first = seconds * 1000.0 if seconds is not None else None
+        reported = {"time_to_first_output_p50_ms": first, "effective_prefill_tok_s_p50": rate}
         tokens = int(context) if context.isdecimal() else None
         yield _run(file, path, f"prefill-{context}", tokens, 1, reported, _PREFILL)
     for cell in file.results.bench.results:
@@ -114,5 +115,5 @@ def _run(
 
 
 def _rate(value: float | None) -> float | None:
-    """A negative rate marks a cell without a valid measurement."""
+    """A negative figure marks a cell without a valid measurement."""
     return value if value is not None and value >= 0 else None

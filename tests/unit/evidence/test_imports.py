@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -294,3 +295,66 @@ def test_a_file_that_nests_without_end_is_refused(tmp_path: Path) -> None:
     path.write_text("[" * 200_000)
     with pytest.raises(BadInput, match="JSON"):
         read_arms([("a", [path])])
+
+
+ROW = {
+    "request_index": 0,
+    "prompt_tokens": 100,
+    "output_tokens": 11,
+    "time_to_first_output_ms": 100.0,
+    "ttft_ms": 200.0,
+    "e2e_ms": 300.0,
+}
+RAN = {**EARLY, "requests": 1, "completed": 1, "request_timings": [ROW]}
+DRAFTED = {
+    "schema": "anvil-serving.speculative-decoding-snapshot/v1",
+    "counters": {"draft_tokens": 10, "accepted_tokens": 11},
+}
+
+
+@pytest.mark.parametrize(
+    ("data", "place"),
+    [
+        ({**RAN, "completed": -1}, "completed: -1"),
+        ({**RAN, "failed": -1}, "failed: -1"),
+        ({**RAN, "wall_clock_ms": 1e308}, "wall_ms: 1e+308"),
+        ({**RAN, "requests": 2, "completed": 3}, "3 completed and -1 failed of 2"),
+        ({**RAN, "failed": 1}, "1 completed and 1 failed of 1"),
+        ({**EARLY, "metrics": {"throughput_tok_s": -5.0}}, "throughput_tok_s: -5"),
+        ({**RAN, "request_timings": [{**ROW, "output_tokens": -3}]}, "requests[0].output_tokens: -3"),
+        ({**RAN, "request_timings": [{**ROW, "e2e_ms": 150.0}]}, "requests[0].e2e_ms: 150"),
+        ({**RAN, "request_timings": [{**ROW, "ttft_ms": 50.0}]}, "requests[0].ttft_ms: 50"),
+        ({**VLLM, "duration": -4.0}, "wall_ms: -4000"),
+        (DRAFTED, "accepted_tokens: 11"),
+    ],
+)
+def test_what_cannot_have_been_measured_is_refused(data: dict[str, Any], place: str, tmp_path: Path) -> None:
+    write(tmp_path / "a.json", data)
+    with pytest.raises(BadInput, match=re.escape(place)):
+        read_arms([("a", [tmp_path / "a.json"])])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"requests": 1', '"requests": 1, "requests": 2', "'requests' stands twice"),
+        ('"e2e_ms": 300.0', '"e2e_ms": 1e999', "1e999 is not a number"),
+        ('"e2e_ms": 300.0', '"e2e_ms": NaN', "NaN is not a number"),
+    ],
+)
+def test_json_that_is_not_one_text_is_refused(old: str, new: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(RAN).replace(old, new))
+    with pytest.raises(BadInput, match=words):
+        read_arms([("a", [tmp_path / "a.json"])])
+
+
+def test_a_copy_is_no_second_run_and_a_lost_request_no_success(tmp_path: Path) -> None:
+    write(tmp_path / "a.json", {**RAN, "requests": 3, "failed": 1})
+    (arm,) = read_arms([("a", [tmp_path / "a.json"])])
+    (run,) = arm.runs
+    assert (run.completed, run.failed, run.passed) == (1, 2, False)
+    assert run.failures == ("1 requests of which the file says nothing",)
+    (tmp_path / "copy.json").write_bytes((tmp_path / "a.json").read_bytes())
+    for groups in ([("a", ["a.json", "copy.json"])], [("a", ["a.json"]), ("b", ["copy.json"])]):
+        with pytest.raises(BadInput, match=r"same bytes as a\.json"):
+            read_arms([(name, [tmp_path / one for one in files]) for name, files in groups])
