@@ -96,7 +96,7 @@ class _Benchmark(Struct, frozen=True, kw_only=True):
 
 
 def _capacity(file: _Benchmark, path: str) -> MeasuredRun:
-    told = file.requests - file.completed if file.failed is None else file.failed
+    told = max(file.requests - file.completed, 0) if file.failed is None else file.failed
     lost = file.requests - file.completed - told
     if lost < 0:
         counted = f"{file.completed} completed and {told} failed of {file.requests}"

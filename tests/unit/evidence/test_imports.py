@@ -318,7 +318,7 @@ DRAFTED = {
         ({**RAN, "completed": -1}, "completed: -1"),
         ({**RAN, "failed": -1}, "failed: -1"),
         ({**RAN, "wall_clock_ms": 1e308}, "wall_ms: 1e+308"),
-        ({**RAN, "requests": 2, "completed": 3}, "3 completed and -1 failed of 2"),
+        ({**RAN, "requests": 2, "completed": 3}, "3 completed and 0 failed of 2"),
         ({**RAN, "failed": 1}, "1 completed and 1 failed of 1"),
         ({**EARLY, "metrics": {"throughput_tok_s": -5.0}}, "throughput_tok_s: -5"),
         ({**RAN, "request_timings": [{**ROW, "output_tokens": -3}]}, "requests[0].output_tokens: -3"),
