@@ -80,7 +80,7 @@ def _lines(report: StartupReport, *, with_sources: bool) -> list[str]:
         took = "" if phase.seconds is None else f" ({phase.seconds:g} s)"
         lines.append(f"phase  line {phase.source.line:>6}  {phase.name}{took}")
     for check in report.checks:
-        word = "holds" if check.holds else "DOES NOT HOLD"
+        word = "holds" if check.holds else f"DOES NOT HOLD, {check.left - check.right:+.2f} are left over"
         lines.append(f"check  {check.rank}: {check.rule}: {check.left:.2f} and {check.right:.2f}: {word}")
     if report.unread_count:
         lines.append(f"{report.unread_count} lines with figures were not understood:")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean, median, stdev
 
 Interval = tuple[float, float]
@@ -138,20 +138,34 @@ def success_interval(successes: int, trials: int, level: float) -> Interval | No
     if trials == 0:
         return None
     tail = (1 - level) / 2
-
-    def at_least(p: float) -> float:
-        return math.fsum(_binomial(k, trials, p) for k in range(successes, trials + 1))
-
-    def at_most(p: float) -> float:
-        return math.fsum(_binomial(k, trials, p) for k in range(successes + 1))
-
-    low = 0.0 if successes == 0 else _bisect(lambda p: at_least(p) - tail, 0.0, 1.0)
-    high = 1.0 if successes == trials else _bisect(lambda p: tail - at_most(p), 0.0, 1.0)
+    low = 0.0 if successes == 0 else _bisect(lambda p: _at_least(successes, trials, p) - tail, 0.0, 1.0)
+    high = 1.0 if successes == trials else _bisect(lambda p: tail - 1 + _at_least(successes + 1, trials, p), 0.0, 1.0)
     return low, high
 
 
+def _at_least(k: int, n: int, p: float) -> float:
+    """P(X ≥ k) of a binomial, 0 < k ≤ n and 0 < p < 1: the tail that falls off is summed, until it adds nothing."""
+    odds = p / (1 - p)
+    if p * n > k:
+        return 1 - _tail((i / (n - i + 1) / odds for i in range(k - 1, 0, -1)), _binomial(k - 1, n, p))
+    return _tail(((n - i) / (i + 1) * odds for i in range(k, n)), _binomial(k, n, p))
+
+
+def _tail(ratios: Iterable[float], term: float) -> float:
+    """`term` and what follows it, each by its ratio to the one before."""
+    total = term
+    for ratio in ratios:
+        term *= ratio
+        if term <= total * 1e-18:
+            break
+        total += term
+    return total
+
+
 def _binomial(k: int, n: int, p: float) -> float:
-    return float(math.comb(n, k) * p**k * (1 - p) ** (n - k))
+    """P(X = k); by logarithms, since the coefficient of a thousand trials is no float."""
+    ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    return math.exp(ways + k * math.log(p) + (n - k) * math.log1p(-p))
 
 
 def _bisect(rising: Callable[[float], float], low: float, high: float) -> float:
