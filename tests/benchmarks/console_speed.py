@@ -1,46 +1,35 @@
-"""How fast the console opens and answers, and what it costs, while a lane logs and two GPUs update.
+"""How fast the console opens and answers, what it costs, and whether it disturbs a measurement. Asserts nothing.
 
-`python -m tests.benchmarks.console_speed [PRESSES]` prints and asserts nothing. The console runs in a pty of 120x40 on
-a state folder with one running campaign: its journal is held, its `live.json` rewritten five times and its samples
-written twenty times a second, as a runner does, and its lane's log grows by the lines of a busy server.
+    python -m tests.benchmarks.console_speed [--only start,idle,busy,client] [--presses N] [--starts N] [--seconds S]
+
+The console runs in a pty of 120x40 on a state folder of its own with one lane that is up. What is measured:
+
+    start    from the start of its process to the first paint and to the first figures, beside an empty Textual app
+    idle     CPU while nothing runs: its own sampler at 2 Hz, the log silent
+    busy     CPU, and time from a key to its paint, while a campaign runs: its journal is held, live figures are written
+             five times and samples of two GPUs twenty times a second, and the log grows by 0, 10,000 and 50,000 lines/s
+    client   errors of the measuring client against a server that knows the truth, while the same log grows by
+             10,000 lines/s, with the console closed and with it open (client_timing.py has the figures' meaning)
+
+It takes about six minutes. Interrupted, it ends what it started. CPU is in per cent of one core, all threads together.
 """
 
 from __future__ import annotations
 
-import fcntl
+import argparse
 import os
-import pty
-import select
 import signal
-import struct
-import subprocess
 import sys
 import tempfile
-import termios
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-import msgspec
-
-from anvil_tui import clock
-from anvil_tui.campaigns.store.journal import Journal
-from anvil_tui.files import write_atomic
-from anvil_tui.lanes.folder import LaneFolder
 from anvil_tui.locations import Locations
-from anvil_tui.records import events
-from anvil_tui.records.live import Live, LiveRun
-from anvil_tui.records.load import Launched, Ready, Started
-from anvil_tui.records.startup_report import StartupReport
-from anvil_tui.records.vram import MIB, Gpu, GpuReading, Inventory, VramSample
-from tests.benchmarks.log_reading import running
-from tests.unit.console import scenes
-from tests.unit.console.test_desk_source import begun, planned, started
+from tests.benchmarks.console_scene import Runner, Screen, a_lane, ended, logging
 
-SIZE = (40, 120)
+PARTS = ("start", "idle", "busy", "client")
+LINES_PER_S = (0, 10_000, 50_000)
 EMPTY_APP = """
 from textual.app import App
 from textual.widgets import Footer, Header, Static
@@ -51,190 +40,77 @@ class Empty(App):
         yield Footer()
 Empty().run()
 """
-GPUS = tuple(Gpu(uuid=f"GPU-{index}", name="RTX PRO 6000 Max-Q", index=index) for index in range(2))
+CLIENT = Path(__file__).with_name("client_timing.py")
 
 
-class Screen:
-    """A program in a pty: what it painted, and when."""
+class Bench:
+    """One state folder, and the console on it."""
 
-    def __init__(self, argv: list[str], env: dict[str, str]) -> None:
-        self.began = time.monotonic()
-        self.pid, self._fd = pty.fork()
-        if self.pid == 0:
-            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
-            os.execvpe(argv[0], argv, env)
-        self._seen = b""
+    def __init__(self, root: Path) -> None:
+        self._env = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        self._env |= {"HOME": str(root), "XDG_CONFIG_HOME": str(root / "config"), "TERM": "xterm-256color"}
+        self._env |= {"XDG_RUNTIME_DIR": str(root)}
+        self._where = Locations(state=root / "state", profiles=root / "profiles", config=root / "config")
+        self._log = a_lane(self._where)
 
-    def paint(self, words: bytes, seconds: float = 20.0) -> float:
-        """The moment in which these words were painted, after what was looked for before."""
-        deadline = time.monotonic() + seconds
-        while words not in self._seen:
-            left = deadline - time.monotonic()
-            if left < 0:
-                raise TimeoutError(f"{words!r} was not painted: {self._seen[-500:]!r}")
-            self._read(left)
-        at = time.monotonic()
-        self._seen = self._seen.split(words, 1)[1]
-        return at
+    def _console(self) -> Screen:
+        folders = ["--state", str(self._where.state), "--profiles", str(self._where.profiles)]
+        return Screen([sys.executable, "-P", "-m", "anvil_tui", *folders], self._env)
 
-    def drain(self, seconds: float) -> int:
-        """Read for a while; the bytes that came."""
-        deadline, got = time.monotonic() + seconds, 0
-        while (left := deadline - time.monotonic()) > 0:
-            got += self._read(left)
-        self._seen = b""
-        return got
+    def _runner(self) -> Runner:
+        return Runner(self._where, self._log.parent.name)
 
-    def press(self, key: bytes) -> float:
-        """Send a key; the moment before."""
-        at = time.monotonic()
-        os.write(self._fd, key)
-        return at
+    def start(self, times: int) -> None:
+        """Turn by turn, so that what else the machine does falls on both."""
+        empty, frame, figures = [], [], []
+        for _ in range(times):
+            with Screen([sys.executable, "-c", EMPTY_APP], self._env) as screen:
+                empty.append(screen.paint(b"first paint") - screen.began)
+                screen.drain(0.3)
+            with self._console() as screen:
+                frame.append(screen.paint(b"Rungs") - screen.began)
+                figures.append(screen.paint(b"practice") - screen.began)
+                screen.drain(0.3)
+        words = (f"{what} {1000 * median(found):.0f} ms" for what, found in (("console", frame), ("figures", figures)))
+        print(f"start to first paint, median of {times}: empty Textual app {1000 * median(empty):.0f} ms,", *words)
 
-    def cpu_seconds(self) -> float:
-        """CPU time of the program so far."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    def idle(self, seconds: float) -> None:
+        with self._console() as screen:
+            screen.paint(b"practice")
+            screen.drain(3.0)
+            print(f"nothing runs, own sampler at 2 Hz: {cost(screen, seconds)}", flush=True)
 
-    def resident_mib(self) -> float:
-        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / MIB
+    def busy(self, seconds: float, times: int) -> None:
+        with self._runner(), self._console() as screen:
+            screen.paint(b"practice-r1")
+            for lines_per_s in LINES_PER_S:
+                with logging(self._log, lines_per_s):
+                    screen.drain(2.0)
+                    words = cost(screen, seconds)
+                    found = presses(screen, times)
+                    keys = f"key to paint: median {median(found):.0f} ms, p99 {p99(found):.0f} ms of {times}"
+                    print(f"two GPUs, {lines_per_s:,} lines/s: {words}; {keys}", flush=True)
 
-    def end(self) -> None:
-        os.kill(self.pid, signal.SIGTERM)
-        deadline = time.monotonic() + 10
-        while os.waitpid(self.pid, os.WNOHANG)[0] == 0:
-            self._read(0.1)
-            if time.monotonic() > deadline:
-                os.kill(self.pid, signal.SIGKILL)
-        os.close(self._fd)
-
-    def _read(self, seconds: float) -> int:
-        if not select.select([self._fd], [], [], seconds)[0]:
-            return 0
-        try:
-            got = os.read(self._fd, 1 << 20)
-        except OSError:
-            return 0
-        self._seen += got
-        return len(got)
+    def client(self) -> None:
+        argv = [sys.executable, str(CLIENT), "--only", "ours,bare socket", "--concurrency", "1"]
+        with self._runner(), logging(self._log, LINES_PER_S[1]):
+            print("measuring client, console closed:", flush=True)
+            with ended(argv) as process:
+                process.wait()
+            print("measuring client, console open:", flush=True)
+            with self._console() as screen:
+                screen.paint(b"200 OK")
+                with ended(argv) as process:
+                    screen.read_while(process)
 
 
-class Runner:
-    """What a runner writes, without a campaign: the journal's lock, live figures, samples."""
-
-    def __init__(self, where: Locations) -> None:
-        self.folder = begun(where)
-        self._journal = Journal.take(self.folder.journal)
-        self._journal.append(started())
-        self._journal.append(planned(self.folder))
-        self._journal.append(events.RunStarted(lane="practice", run="practice-r1", what="rung", target_tokens=2000))
-        self._samples = self.folder.samples.open("ab", buffering=0)
-        self._samples.write(msgspec.json.encode(Inventory(source="nvml", gpus=GPUS)) + b"\n")
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._write)
-        self._thread.start()
-
-    def end(self) -> None:
-        self._ending.set()
-        self._thread.join()
-        self._journal.close()
-
-    def _write(self) -> None:
-        tick = 0
-        while not self._ending.wait(0.05):
-            now_us = clock.mono_us()
-            readings = tuple(
-                GpuReading(
-                    uuid=gpu.uuid, free=(3400 + 40 * (tick % 9)) * MIB, total=97887 * MIB, util_pct=40 + tick % 50,
-                    power_w=230.0 + tick % 30, temperature_c=50 + tick % 9,
-                )
-                for gpu in GPUS
-            )  # fmt: skip
-            sample = VramSample(mono_us=now_us, at=clock.utc_now(), gpus=readings)
-            self._samples.write(msgspec.json.encode(sample) + b"\n")
-            if tick % 4 == 0:
-                run = LiveRun(run="practice-r1", target_tokens=2000, phase="answer", since_us=now_us, tokens=tick)
-                live = Live(
-                    mono_us=now_us, at=clock.utc_now(), boot_id=clock.boot_id(), pid=os.getpid(), step="practice-r1",
-                    run=run, sample=sample,
-                )  # fmt: skip
-                write_atomic(self.folder.live, msgspec.json.encode(live), durable=False)
-            tick += 1
-
-
-def a_lane(where: Locations) -> Path:
-    """A load that is up; its log."""
-    lanes = where.profiles / "lanes"
-    lanes.mkdir(parents=True)
-    (lanes / "practice.toml").write_bytes(scenes.practice().raw)
-    load = LaneFolder.create(where.lanes, "practice")
-    ticks = clock.start_ticks(os.getpid())
-    assert ticks is not None
-    load.write(
-        Launched(
-            lane="practice", load_id=load.load_id, kind="rehearsal", engine="vllm", at=clock.utc_now(),
-            mono_us=clock.mono_us(), boot_id=clock.boot_id(), base_url="http://127.0.0.1:1", served_name="m",
-            log="lane.log",
-        )
-    )  # fmt: skip
-    (load.path / "started.json").write_bytes(
-        msgspec.json.encode(
-            Started(
-                pid=os.getpid(), start_ticks=ticks, boot_id=clock.boot_id(), at=clock.utc_now(),
-                mono_us=clock.mono_us(), holder_pid=os.getpid(), holder_start_ticks=ticks,
-            )
-        )
-    )  # fmt: skip
-    load.write(
-        Ready(
-            at=clock.utc_now(), mono_us=clock.mono_us(), startup_seconds=4.6, served_name="m", max_model_len=131072,
-            engine_version="0.32.0",
-        )
-    )  # fmt: skip
-    load.write(StartupReport(engine="vllm", state="ready"))
-    log = load.path / "lane.log"
-    log.write_bytes(b"(APIServer pid=1) INFO:     Application startup complete.\n")
-    return log
-
-
-@contextmanager
-def logging(log: Path, lines_per_s: int) -> Iterator[None]:
-    """A process of its own that logs so many lines a second, in fifty writes."""
-    if not lines_per_s:
-        yield
-        return
-    writer = subprocess.Popen(
-        [sys.executable, "-m", "tests.benchmarks.console_speed", "--log", str(log), str(lines_per_s)],
-        stdin=subprocess.DEVNULL,
-    )
-    try:
-        yield
-    finally:
-        writer.kill()
-        writer.wait()
-
-
-def write_log(log: Path, lines_per_s: int) -> None:
-    """Log until killed."""
-    batch = b"".join(running(number) for number in range(lines_per_s // 50))
-    due = time.monotonic()
-    with log.open("ab", buffering=0) as file:
-        while True:
-            file.write(batch)
-            due += 0.02
-            time.sleep(max(0.0, due - time.monotonic()))
-
-
-def first_paint(argv: list[str], env: dict[str, str], words: bytes, times: int) -> list[float]:
-    """Milliseconds from the start of the process until these words stand on its screen."""
-    found = []
-    for _ in range(times):
-        screen = Screen(argv, env)
-        found.append(1000 * (screen.paint(words) - screen.began))
-        screen.drain(0.3)
-        screen.end()
-    return found
+def cost(screen: Screen, seconds: float) -> str:
+    """What the console takes for a while."""
+    before, began = screen.cpu_seconds(), time.monotonic()
+    painted = screen.drain(seconds)
+    took = time.monotonic() - began
+    cpu = 100 * (screen.cpu_seconds() - before) / took
+    return f"CPU {cpu:.1f} %, {painted / took / 1000:.1f} kB/s to the terminal, RSS {screen.resident_mib():.0f} MiB"
 
 
 def presses(screen: Screen, times: int) -> list[float]:
@@ -248,52 +124,42 @@ def presses(screen: Screen, times: int) -> list[float]:
     return found
 
 
-def main() -> int:
-    if sys.argv[1:2] == ["--log"]:
-        write_log(Path(sys.argv[2]), int(sys.argv[3]))
-    times = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-    with tempfile.TemporaryDirectory() as temporary:
-        root = Path(temporary)
-        env = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        env |= {"HOME": str(root), "XDG_CONFIG_HOME": str(root / "config"), "TERM": "xterm-256color"}
-        where = Locations(state=root / "state", profiles=root / "profiles", config=root / "config")
-        log = a_lane(where)
-        console = [
-            sys.executable, "-P", "-m", "anvil_tui", "--state", str(where.state), "--profiles", str(where.profiles)
-        ]  # fmt: skip
-        empty = first_paint([sys.executable, "-c", EMPTY_APP], env, b"first paint", 9)
-        opened = first_paint(console, env, b"Rungs", 9)
-        medians = f"empty Textual app {median(empty):.0f} ms, console {median(opened):.0f} ms"
-        print(f"start to first paint, median of 9: {medians}")
-        screen = Screen(console, env)
-        screen.paint(b"Rungs")
-        screen.drain(3.0)
-        _tell("nothing runs, own sampler at 2 Hz", screen, None)
-        runner = Runner(where)
-        try:
-            screen.drain(3.0)
-            for lines_per_s in (0, 10_000, 50_000):
-                with logging(log, lines_per_s):
-                    screen.drain(2.0)
-                    _tell(f"two GPUs, {lines_per_s:,} lines/s", screen, times)
-        finally:
-            runner.end()
-            screen.end()
-    return 0
+def p99(values: list[float]) -> float:
+    """Nearest rank."""
+    return sorted(values)[max(0, -(-99 * len(values) // 100) - 1)]
 
 
-def _tell(what: str, screen: Screen, times: int | None, seconds: float = 10.0) -> None:
-    before, began = screen.cpu_seconds(), time.monotonic()
-    painted = screen.drain(seconds)
-    took = time.monotonic() - began
-    words = f"{what}: CPU {100 * (screen.cpu_seconds() - before) / took:.1f} %"
-    words += f", {painted / took / 1000:.1f} kB/s to the terminal, RSS {screen.resident_mib():.0f} MiB"
-    if times:
-        found = sorted(presses(screen, times))
-        p99 = found[min(len(found) - 1, round(0.99 * len(found)))]
-        words += f"; key to paint: median {median(found):.0f} ms, p99 {p99:.0f} ms of {times}"
-    print(words, flush=True)
+def _parts(text: str) -> tuple[str, ...]:
+    parts = tuple(text.split(","))
+    if not set(parts) <= set(PARTS):
+        raise argparse.ArgumentTypeError(f"{text!r}: some of {','.join(PARTS)} are meant")
+    return parts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", type=_parts, default=PARTS, metavar="PART,…", help="these parts (default: all)")
+    parser.add_argument("--starts", type=int, default=9, metavar="N", help="starts of each program (default 9)")
+    parser.add_argument("--presses", type=int, default=100, metavar="N", help="keys at each rate (default 100)")
+    parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="CPU is taken so long (default 10)")
+    options = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # Not at once: what was started is ended on the way out.
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
+    for part in options.only:
+        with tempfile.TemporaryDirectory() as root:
+            bench = Bench(Path(root))
+            match part:
+                case "start":
+                    bench.start(options.starts)
+                case "idle":
+                    bench.idle(options.seconds)
+                case "busy":
+                    bench.busy(options.seconds, options.presses)
+                case "client":
+                    bench.client()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
