@@ -7,8 +7,8 @@ import os
 
 from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign
 from anvil_tui.campaigns.steps.capacity import check_context
-from anvil_tui.campaigns.steps.ladder import check_targets
 from anvil_tui.campaigns.steps.load import endpoint_of
+from anvil_tui.campaigns.steps.rungs import check_targets
 from anvil_tui.errors import CannotRun
 from anvil_tui.files import Lock
 from anvil_tui.lanes import launch, locks, readiness

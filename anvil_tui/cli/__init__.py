@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -42,6 +43,8 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     state: Path | None = arguments.state
     locations = Locations.default(state=state, profiles=arguments.profiles)
     if arguments.verb is None:
+        # Nothing that a start loads is garbage: looking for some takes a tenth of it. The console turns it on again.
+        gc.disable()
         opened: int = import_module("anvil_tui.console.app").run_console(locations, read_only=arguments.read_only)
         return opened
     if arguments.read_only:

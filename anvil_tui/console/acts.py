@@ -1,6 +1,7 @@
 """What the operator asks for, done in threads: begin, ask, stop, seal, sign, verify. The screen never waits.
 
-What only acts need (the HTTP client, the bundles) is imported in their threads: it takes longer than the screen itself.
+What only acts need (the HTTP client, the bundles, the runner's control) is imported in their threads: it takes longer
+than the screen itself.
 """
 
 from __future__ import annotations
@@ -11,21 +12,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from anvil_tui.campaigns import control
-from anvil_tui.campaigns.begin import begin, start_runner
-from anvil_tui.campaigns.store.folder import CampaignFolder
 from anvil_tui.console.messages import ActDone, Done
 from anvil_tui.console.sources.source import Post
 from anvil_tui.errors import AnvilError, CannotRun
-from anvil_tui.lanes.folder import loads
-from anvil_tui.lanes.profile import Lane
-from anvil_tui.lanes.stop import members, stop
 from anvil_tui.locations import Locations
-from anvil_tui.records.bundle import SigningKey, Verification
-from anvil_tui.records.events import Ask
-from anvil_tui.records.plan import MeasurePlan
+
+if TYPE_CHECKING:
+    from anvil_tui.campaigns.store.folder import CampaignFolder
+    from anvil_tui.lanes.profile import Lane
+    from anvil_tui.records.bundle import SigningKey, Verification
+    from anvil_tui.records.events import Ask
+    from anvil_tui.records.plan import MeasurePlan
 
 _WRITER_SECONDS = 60.0
 
@@ -63,11 +62,28 @@ class Acts:
         self._post(ActDone(act, done, value, error))
 
 
+def hold_open(locations: Locations) -> None:
+    """Hold the WSL distro open for as long as this process lives."""
+    from anvil_tui.campaigns import hold
+
+    # The console's lock is never given back: it ends with the process, and the hold after it.
+    hold.console_lock()
+    hold.start(locations)
+
+
+def hold_words(locations: Locations) -> str:
+    """What the quit dialog says of the distro."""
+    from anvil_tui.campaigns import hold
+
+    return hold.words(locations)
+
+
 def begin_startup(lane: Lane) -> Callable[[Locations], str]:
     """Start a lane as a campaign of its own; the campaign's id."""
 
     def work(locations: Locations) -> str:
         from anvil_tui.campaigns import preflight
+        from anvil_tui.campaigns.begin import begin
 
         preflight.check_up(lane, locations)
         return begin(locations, lane, up=True).folder.id
@@ -80,6 +96,7 @@ def begin_measuring(lane: Lane, plan: MeasurePlan, *, up: bool) -> Callable[[Loc
 
     def work(locations: Locations) -> str:
         from anvil_tui.campaigns import preflight
+        from anvil_tui.campaigns.begin import begin
 
         preflight.check_measuring(lane, plan, locations, up=up)
         return begin(locations, lane, plan, up=up).folder.id
@@ -91,6 +108,8 @@ def resume(folder: CampaignFolder) -> Callable[[Locations], str]:
     """Start a new runner on a campaign that nobody writes; the campaign's id."""
 
     def work(locations: Locations) -> str:
+        from anvil_tui.campaigns.begin import start_runner
+
         start_runner(folder, locations)
         return folder.id
 
@@ -99,13 +118,21 @@ def resume(folder: CampaignFolder) -> Callable[[Locations], str]:
 
 def ask(folder: CampaignFolder, what: Ask) -> Callable[[Locations], str]:
     """Ask the runner; the name of the request."""
-    return lambda _: control.ask(folder.inbox, control.Request(ask=what))
+
+    def work(_: Locations) -> str:
+        from anvil_tui.campaigns import control
+
+        return control.ask(folder.inbox, control.Request(ask=what))
+
+    return work
 
 
 def signal_runner(folder: CampaignFolder, number: signal.Signals) -> Callable[[Locations], str]:
     """Send the runner a signal; what was done, in words."""
 
     def work(_: Locations) -> str:
+        from anvil_tui.campaigns import control
+
         if not control.signal_runner(folder, number):
             raise CannotRun(f"{folder.id}: no runner lives")
         return f"{number.name} was sent to the runner"
@@ -117,6 +144,9 @@ def stop_lane(name: str) -> Callable[[Locations], str]:
     """Stop every load of a lane of which anything lives; what became of it, in words."""
 
     def work(locations: Locations) -> str:
+        from anvil_tui.lanes.folder import loads
+        from anvil_tui.lanes.stop import members, stop
+
         living = [load for load in loads(locations.lanes, name) if members(load)]
         left = [load.load_id for load in living if not stop(load)]
         if left:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -13,8 +14,9 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path, PurePath
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
@@ -22,21 +24,23 @@ from textual.message import Message
 from textual.screen import Screen
 
 from anvil_tui import clock, exit_codes
-from anvil_tui.campaigns import hold
 from anvil_tui.console import clipboard
-from anvil_tui.console.acts import Acts, warm_up
+from anvil_tui.console.acts import Acts, hold_open, warm_up
 from anvil_tui.console.keys import KEYS
 from anvil_tui.console.messages import ActDone, TerminalLost
 from anvil_tui.console.mouse import report_mouse
 from anvil_tui.console.saved import save, told
 from anvil_tui.console.screens.live import LiveScreen
 from anvil_tui.console.snapshot import Desk
-from anvil_tui.console.sources.desk_source import DeskSource
-from anvil_tui.console.sources.gpu_source import GpuSource, GpuWish
-from anvil_tui.console.sources.log_source import LogSource, LogWish
 from anvil_tui.console.views.figures import outside
 from anvil_tui.locations import Locations
 from anvil_tui.text import redact
+
+if TYPE_CHECKING:
+    from anvil_tui.console.sources.desk_source import DeskSource
+    from anvil_tui.console.sources.gpu_source import GpuSource
+    from anvil_tui.console.sources.log_source import LogSource
+    from anvil_tui.console.sources.source import Source
 
 _NO_TERMINAL = "anvil-tui opens a screen and needs a terminal; its verbs do without: anvil-tui --help lists them"
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
@@ -70,11 +74,8 @@ class ConsoleApp(App[None]):
         self.crash_report: Path | None = None
         """Where the traceback of a fault of ours went."""
         self.crash_text = b""
-        post = self._deliver
-        self.acts = Acts(locations, post)
-        self.log_source = LogSource(post)
-        self.gpu_source = GpuSource(locations, post)
-        self.desk = DeskSource(locations, post, self._point)
+        self.acts = Acts(locations, self._deliver)
+        self._reading: tuple[Source, ...] = ()
         self._live = LiveScreen()
         self._interrupted_at: float | None = None
 
@@ -87,28 +88,60 @@ class ConsoleApp(App[None]):
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
                 loop.add_signal_handler(number, self.end_by, number)
-        for source in self._sources:
-            source.start()
+        self.call_after_refresh(self._begin_reading)
         self.set_timer(_WARM_UP_SECONDS, warm_up)
+
+    def _begin_reading(self) -> None:
+        """The frame stands: only now is loaded what fills it, the threads and the rooms that they read with."""
+        from anvil_tui.campaigns import hold
+
+        self._reading = self._sources
+        for source in self._reading:
+            source.start()
+        if not gc.isenabled():
+            # The start went without; what it loaded stays, and is never looked through again.
+            gc.freeze()
+            gc.enable()
         if hold.applies() and not self.read_only:
-            self.acts.start("hold the WSL distro open", hold.start, self._tell_hold)
+            self.acts.start("hold the WSL distro open", hold_open, self._tell_hold)
+
+    @cached_property
+    def desk(self) -> DeskSource:
+        """Reads lanes and campaigns."""
+        from anvil_tui.console.sources.desk_source import DeskSource
+
+        return DeskSource(self.locations, self._deliver, self._point)
+
+    @cached_property
+    def gpu_source(self) -> GpuSource:
+        """Reads samples of the GPUs."""
+        from anvil_tui.console.sources.gpu_source import GpuSource
+
+        return GpuSource(self.locations, self._deliver)
+
+    @cached_property
+    def log_source(self) -> LogSource:
+        """Reads the shown log."""
+        from anvil_tui.console.sources.log_source import LogSource
+
+        return LogSource(self._deliver)
 
     def _tell_hold(self, done: ActDone) -> None:
         if done.error is not None:
             self._live.note(done.error, "warn")
 
     def on_unmount(self) -> None:
-        for source in self._sources:
+        for source in self._reading:
             source.stop()
 
     @property
-    def _sources(self) -> tuple[DeskSource, GpuSource, LogSource]:
+    def _sources(self) -> tuple[Source, ...]:
         return self.desk, self.gpu_source, self.log_source
 
     def join_sources(self) -> None:
         """Wait a moment for the threads; what they held is given back then."""
         deadline = time.monotonic() + _JOIN_SECONDS
-        for source in self._sources:
+        for source in self._reading:
             if source.is_alive():
                 source.join(max(0.0, deadline - time.monotonic()))
 
@@ -118,7 +151,7 @@ class ConsoleApp(App[None]):
 
     def poke(self) -> None:
         """Read everything now."""
-        for source in self._sources:
+        for source in self._reading:
             source.poke()
 
     def now_us(self) -> int:
@@ -232,14 +265,8 @@ class ConsoleApp(App[None]):
 
     def _point(self, desk: Desk) -> None:
         """In the desk's thread: point the other two threads at what is shown."""
-        row = desk.running
-        lane = desk.row(row.lane) if row is not None else desk.lane
-        if lane is None and desk.lane is not None:
-            lane = desk.lane
-        self.gpu_source.want(GpuWish(lane.lane if lane is not None else None, row.folder if row is not None else None))
-        shown = desk.lane
-        engine = shown.lane.profile.identity.engine if shown is not None and shown.lane is not None else None
-        self.log_source.want(LogWish(desk.log, engine, desk.report is None))
+        self.gpu_source.follow(desk)
+        self.log_source.follow(desk)
 
     def _fatal_error(self) -> None:
         """A fault of ours: the traceback goes to a file, without the values of variables; two lines tell of it."""
@@ -259,13 +286,10 @@ def run_console(locations: Locations, *, read_only: bool = False) -> int:
         sys.stderr.write(f"anvil-tui: {_NO_TERMINAL}\n")
         return exit_codes.BAD_INPUT
     app = ConsoleApp(locations, read_only=read_only)
-    lock = hold.console_lock() if hold.applies() and not read_only else None
     watch = threading.Thread(target=_watch_terminal, args=(app, sys.stdin.fileno()), name="terminal", daemon=True)
     watch.start()
     app.run()
     app.join_sources()
-    if lock is not None:
-        lock.release()
     if app._exception is not None:
         where = f"its traceback is in {app.crash_report}" if app.crash_report else "its traceback is in no file"
         kind = type(app._exception).__name__

@@ -13,7 +13,6 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from anvil_tui.campaigns import hold
 from anvil_tui.console.saved import save, told
 from anvil_tui.locations import Locations
 
@@ -45,6 +44,9 @@ class Seat:
 
 def look(env: Mapping[str, str]) -> Seat:
     """The seat by the environment; asks tmux for its setting, so it may take a moment."""
+    # Only now: the first frame copies nothing.
+    from anvil_tui.campaigns import hold
+
     multiplexer = "tmux" if env.get("TMUX") else "screen" if env.get("STY") else ""
     far = bool(env.get("SSH_CONNECTION") or env.get("SSH_TTY"))
     return Seat(

@@ -51,9 +51,15 @@ def _of_desk(desk: Desk) -> Iterator[tuple[str, str]]:
         else "",
         "campaign.decide": _deciding(row),
         "campaign.report": _reporting(row),
-        "campaign.pick": "" if desk.campaigns else "no campaign yet: u starts a lane, l climbs a ladder",
+        "campaign.pick": _picking(desk),
     }
     return ((id, why) for id, why in whys.items() if why)
+
+
+def _picking(desk: Desk) -> str:
+    if desk.unread:
+        return "the campaigns are being read"
+    return "" if desk.campaigns else "no campaign yet: u starts a lane, l climbs a ladder"
 
 
 def _stopping(lane: LaneRow | None) -> str:

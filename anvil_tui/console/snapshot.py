@@ -5,21 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from anvil_tui.campaigns.store.folder import CampaignFolder, Standing
-from anvil_tui.campaigns.store.view import CampaignView
-from anvil_tui.lanes.folder import LoadState
-from anvil_tui.lanes.profile import Lane
-from anvil_tui.records.acceptance import ConditionState
-from anvil_tui.records.artifact import Check
-from anvil_tui.records.live import Live
-from anvil_tui.records.load import Ready
-from anvil_tui.records.plan import CampaignPlan
-from anvil_tui.records.startup_report import StartupReport
-from anvil_tui.records.vram import Gpu, GpuReading, Policy, Verdict
+if TYPE_CHECKING:
+    # Only named here: the frame is painted before the rooms are loaded that make these values.
+    from anvil_tui.campaigns.store.folder import CampaignFolder, Standing
+    from anvil_tui.campaigns.store.view import CampaignView
+    from anvil_tui.lanes.folder import LoadState
+    from anvil_tui.lanes.profile import Lane
+    from anvil_tui.records.acceptance import ConditionState
+    from anvil_tui.records.artifact import Check
+    from anvil_tui.records.live import Live
+    from anvil_tui.records.load import Ready
+    from anvil_tui.records.plan import CampaignPlan
+    from anvil_tui.records.startup_report import StartupReport
+    from anvil_tui.records.vram import Gpu, GpuReading, Policy, Verdict
 
 Level = Literal["info", "good", "warn", "bad"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the operator chose to see; None follows what happens."""
+
+    lane: str | None = None
+    campaign: str | None = None
 
 
 @dataclass(frozen=True)
@@ -148,6 +158,8 @@ class Desk:
     """Rungs that passed, by lane and profile hash (`name sha256`), of this state folder."""
     faults: tuple[str, ...] = ()
     """What could not be read."""
+    unread: bool = False
+    """Nobody has looked yet: what is missing here may be there."""
 
     @property
     def running(self) -> CampaignRow | None:
@@ -232,6 +244,8 @@ class LogSnapshot:
     """The start-up report as this log tells it so far."""
     grew_us: int | None = None
     """When the log last grew."""
+    unread: bool = False
+    """It is not known yet which log is shown."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from typing import Literal
 
 from textual.content import Content
 
-from anvil_tui.campaigns import control
 from anvil_tui.console.screens.confirm import Answer
 from anvil_tui.console.snapshot import CampaignRow
 from anvil_tui.console.views.figures import span
@@ -33,14 +32,22 @@ class StopAsked:
 
     def step(self, now_us: int) -> Step:
         """What may be offered now."""
-        patience_us = control.ANSWER_SECONDS * 1e6
         if not self.campaign:
             return "ask"
+        patience_us = patience_s() * 1e6
         if self.termed_us is not None:
             return "kill" if now_us - self.termed_us > patience_us else "wait"
         if self.heard:
             return "ask"
         return "term" if now_us - self.asked_us > patience_us else "wait"
+
+
+def patience_s() -> float:
+    """How long a runner may take to answer."""
+    # Only now: a stop needs the runner's control, the first frame does not.
+    from anvil_tui.campaigns.control import ANSWER_SECONDS
+
+    return ANSWER_SECONDS
 
 
 def stop_question(row: CampaignRow, stop: StopAsked, now_us: int) -> tuple[str, Content, tuple[Answer, ...]]:
@@ -65,7 +72,7 @@ def stop_question(row: CampaignRow, stop: StopAsked, now_us: int) -> tuple[str, 
             return "Stop the run?", Content(words), tuple(answers)
         case "wait":
             told = span((now_us - (stop.termed_us or stop.asked_us)) / 1e6)
-            words = f"{what} was told {told} ago; give it {control.ANSWER_SECONDS:g} s."
+            words = f"{what} was told {told} ago; give it {patience_s():g} s."
             return "Stop the run?", Content(words), (Answer("cancel", "Wait", "n"),)
         case "term":
             silent = span((now_us - stop.asked_us) / 1e6)

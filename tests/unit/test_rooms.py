@@ -43,6 +43,30 @@ def test_a_child_loads_no_screen_and_no_other_child(child: str) -> None:
     assert not {name for name in loaded if name.split(".")[0] in ("textual", "starlette", "uvicorn")}
 
 
+BELOW = {"campaigns", "lanes", "gpus", "probes", "bundles", "evidence", "engines", "rehearsal"}
+HEAVY = {"httpx", "h11", "cryptography", "bcrypt", "jsonschema", "vl_convert", "scipy", "psutil", "pynvml", "starlette"}
+
+
+def test_the_console_paints_before_any_room_below_is_loaded() -> None:
+    loaded = _loaded_after("import anvil_tui.console.app")
+    assert "anvil_tui.console.screens.live" in loaded
+    assert not {name.split(".")[1] for name in loaded if name.startswith("anvil_tui.")} & BELOW
+    assert not {name.split(".")[0] for name in loaded} & HEAVY
+
+
+def test_help_loads_no_room_and_no_screen() -> None:
+    program = (
+        "import contextlib, os, sys\n"
+        "from anvil_tui import cli\n"
+        "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(open(os.devnull, 'w')):\n"
+        "    cli.main(['ladder', '--help'])"
+    )
+    loaded = _loaded_after(program)
+    assert "anvil_tui.cli.parser" in loaded
+    assert not {name.split(".")[1] for name in loaded if name.startswith("anvil_tui.")} & BELOW
+    assert not {name.split(".")[0] for name in loaded} & {*HEAVY, "textual", "rich"}
+
+
 def test_the_holder_is_standard_library_only() -> None:
     loaded = _loaded_after("import anvil_tui.lanes.holder")
     assert not {name for name in loaded if name.split(".")[0] in ("msgspec", "httpx", "psutil", "platformdirs")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign, arms_of, site_names
-from anvil_tui.campaigns.steps.ladder import limit_tokens
+from anvil_tui.campaigns.steps.rungs import limit_tokens
 from anvil_tui.errors import Fault, nearest
 from anvil_tui.evidence.arms.differences import OPERATIONAL, Difference
 from anvil_tui.evidence.arms.runs import HIGHER_IS_BETTER

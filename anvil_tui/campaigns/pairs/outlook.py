@@ -10,7 +10,7 @@ from typing import Literal
 from anvil_tui.campaigns.pairs.order import letter
 from anvil_tui.campaigns.pairs.pace import Pace, Past
 from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign
-from anvil_tui.campaigns.steps.ladder import rungs_of
+from anvil_tui.campaigns.steps.rungs import rungs_of
 from anvil_tui.evidence.acceptance import condition_text
 from anvil_tui.evidence.arms.differences import Difference
 from anvil_tui.lanes.difference import covers

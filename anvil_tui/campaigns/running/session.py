@@ -16,6 +16,7 @@ from anvil_tui import clock
 from anvil_tui.campaigns import control
 from anvil_tui.campaigns.running.interrupts import Interrupt, Interrupts
 from anvil_tui.campaigns.store.folder import CampaignFolder
+from anvil_tui.campaigns.store.follow import LIVE_HZ
 from anvil_tui.campaigns.store.journal import Journal
 from anvil_tui.files import write_atomic, write_new
 from anvil_tui.locations import Locations
@@ -25,7 +26,6 @@ from anvil_tui.records.live import Live, LiveRun
 from anvil_tui.records.plan import CampaignPlan
 from anvil_tui.records.vram import VramSample
 
-LIVE_HZ = 5.0
 INBOX_HZ = 10.0
 DISK_RESERVE_BYTES = 2 << 30
 """Below this much free disk the runner stops itself while it can still write."""

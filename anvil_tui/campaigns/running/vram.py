@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
 
 import msgspec
 
 from anvil_tui import clock
+from anvil_tui.campaigns.running.sampler import sampler_of
 from anvil_tui.campaigns.running.session import Session
 from anvil_tui.errors import CannotRun
 from anvil_tui.evidence.reserve import judge
@@ -17,9 +17,7 @@ from anvil_tui.gpus.host import SpillWatch, spill_applies
 from anvil_tui.gpus.inventory import choose
 from anvil_tui.gpus.supervisor import SamplerChild
 from anvil_tui.lanes.profile import Lane
-from anvil_tui.locations import Locations
 from anvil_tui.records.events import AlarmRaised, SamplerFailed, SamplerStarted
-from anvil_tui.records.lane import RehearsalLaunch
 from anvil_tui.records.vram import (
     MIB,
     Gpu,
@@ -35,15 +33,6 @@ MEASURING_HZ = 20.0
 _SYNC_SECONDS = 1.0
 _CALM_BYTES = 256 * MIB
 """An alarm can come again once free memory was this far above the reserve."""
-
-
-def sampler_of(lane: Lane, locations: Locations, hz: float, on_line: Callable[[SamplerLine], None]) -> SamplerChild:
-    """A sampler of the lane's GPUs, not started yet. The lane has a source. Nothing is written for it."""
-    launch = lane.profile.launch
-    if not isinstance(launch, RehearsalLaunch):
-        return SamplerChild("nvml", hz, on_line)
-    gpus = msgspec.json.encode(launch.gpus).decode()
-    return SamplerChild("rehearsal", hz, on_line, gpus=gpus, timelines=locations.rehearsal)
 
 
 class VramWatch:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anvil_tui.campaigns.running.prober import Came
-from anvil_tui.campaigns.steps.ladder import limit_tokens
 from anvil_tui.campaigns.steps.measuring import Measuring, Planned
+from anvil_tui.campaigns.steps.rungs import limit_tokens
 from anvil_tui.errors import CannotRun
 from anvil_tui.evidence.run_checks import capacity_words, judge_capacity
 from anvil_tui.evidence.run_metrics import run_metrics

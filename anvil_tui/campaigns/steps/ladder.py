@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 from anvil_tui.campaigns.running.interrupts import Interrupt
 from anvil_tui.campaigns.running.prober import Came
 from anvil_tui.campaigns.steps.gate import run_gate
 from anvil_tui.campaigns.steps.measuring import Kept, Measuring, Planned
+from anvil_tui.campaigns.steps.rungs import Rung, check_targets, limit_tokens, rungs_of
 from anvil_tui.errors import CannotRun
 from anvil_tui.evidence.run_checks import judge_rung, rung_words
 from anvil_tui.probes.ladder import Bisection
@@ -18,47 +16,6 @@ from anvil_tui.records.events import PlanRefused
 from anvil_tui.records.plan import LadderPlan
 from anvil_tui.records.probe import Deadlines, MeasureRung
 from anvil_tui.records.vram import ReserveVerdict
-
-
-def limit_tokens(max_model_len: int | None, max_tokens: int, margin: int) -> int | None:
-    """Longest prompt of a plan: observed max_model_len − max_tokens − margin. Null where the length is unknown.
-
-    The KV tokens that an engine reports are never the limit: they count what full-length requests reserve.
-    """
-    return None if max_model_len is None else max_model_len - max_tokens - margin
-
-
-def check_targets(lane: str, max_model_len: int | None, targets: tuple[int, ...], plan: LadderPlan, how: str) -> None:
-    """Refuse targets above the limit. Raises CannotRun with the arithmetic."""
-    limit = limit_tokens(max_model_len, plan.max_tokens, plan.margin)
-    above = [target for target in targets if limit is not None and target > limit]
-    if above:
-        named = ", ".join(f"{target:,}" for target in above)
-        raise CannotRun(
-            f"{lane}: target {named} is above the limit of {limit:,} tokens = {how} max_model_len {max_model_len:,}"
-            f" − max_tokens {plan.max_tokens:,} − margin {plan.margin:,}; nothing was sent"
-        )
-
-
-@dataclass(frozen=True)
-class Rung:
-    """One planned rung: its number, which decides its nonce, its target and the depth of its needle."""
-
-    number: int
-    target_tokens: int
-    needle_depth: float | None = None
-
-
-def rungs_of(plan: LadderPlan) -> tuple[Rung, ...]:
-    """The rungs of a plan of fixed targets, in order: each target, repeated, then once for each needle."""
-    return tuple(Rung(number, *one) for number, one in enumerate(_each(plan)))
-
-
-def _each(plan: LadderPlan) -> Iterator[tuple[int, float | None]]:
-    for _ in range(plan.repetitions):
-        for target in plan.targets:
-            yield target, None
-            yield from ((target, depth) for depth in plan.needle_depths)
 
 
 class Ladder:

@@ -15,6 +15,8 @@ from anvil_tui.records.events import Envelope, Event
 from anvil_tui.records.live import Live
 
 _PERIOD_SECONDS = 0.1
+LIVE_HZ = 5.0
+"""How often a runner writes its live figures."""
 STALE_SECONDS = 3.0
 """Live figures older than this are not shown as live."""
 

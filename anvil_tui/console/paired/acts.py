@@ -12,20 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from anvil_tui.campaigns import deciding
-from anvil_tui.campaigns.store.folder import CampaignFolder
-from anvil_tui.campaigns.store.journal import read_journal
 from anvil_tui.console.acts import await_writer
-from anvil_tui.console.paired.acceptance import ACCEPTANCE
-from anvil_tui.console.paired.decision_view import starting_text
 from anvil_tui.errors import BadInput, CannotRun
 from anvil_tui.locations import Locations
-from anvil_tui.records.campaign_file import NamedDifference
-from anvil_tui.records.events import Decided, DocumentWritten
 
 if TYPE_CHECKING:
     from anvil_tui.campaigns.pairs.pace import Past
     from anvil_tui.campaigns.pairs.planned_campaign import PlannedCampaign
+    from anvil_tui.campaigns.store.folder import CampaignFolder
+    from anvil_tui.records.campaign_file import NamedDifference
 
     CampaignFiles = Mapping[str, PlannedCampaign | BadInput]
 
@@ -94,7 +89,11 @@ def draft_decision(folder: CampaignFolder) -> Callable[[Locations], Draft]:
     """The newest decision text of a campaign, else one that its documents propose."""
 
     def work(_: Locations) -> Draft:
+        from anvil_tui.campaigns.store.journal import read_journal
+        from anvil_tui.console.paired.acceptance import ACCEPTANCE
+        from anvil_tui.console.paired.decision_view import starting_text
         from anvil_tui.evidence.documents import change, paired
+        from anvil_tui.records.events import Decided, DocumentWritten
 
         if folder.closed:
             raise CannotRun(f"{folder.id} is sealed; a decision belongs in it before that")
@@ -127,6 +126,8 @@ def decide(folder: CampaignFolder, text: str) -> Callable[[Locations], str]:
     """Put a decision text into a campaign; the sentence about it."""
 
     def work(_: Locations) -> str:
+        from anvil_tui.campaigns import deciding
+
         await_writer(folder)
         name = deciding.decide(folder, text.encode("utf-8"), "the decision text")
         return f"the decision stands in {name}; b seals the campaign with it"
@@ -142,6 +143,8 @@ def report(folder: CampaignFolder) -> Callable[[Locations], Path]:
 
     def work(_: Locations) -> Path:
         from anvil_tui.campaigns import reporting
+        from anvil_tui.campaigns.store.journal import read_journal
+        from anvil_tui.records.events import DocumentWritten
 
         await_writer(folder)
         events = [event for _, event in read_journal(folder.journal) if event is not None]

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual.content import Content
 from textual.screen import ModalScreen
 
 from anvil_tui.console.messages import ActDone, Done
 from anvil_tui.console.paired import acts
-from anvil_tui.console.paired.compare import CompareScreen
-from anvil_tui.console.paired.source import CompareSource
 from anvil_tui.console.screens.operator import OperatorScreen
 from anvil_tui.console.screens.picker import PickerScreen
 from anvil_tui.console.screens.text import TextScreen
-from anvil_tui.console.snapshot import CampaignRow, Note
-from anvil_tui.console.sources.desk_source import Choice
+from anvil_tui.console.snapshot import CampaignRow, Choice, Note
 from anvil_tui.console.views.figures import outside
 from anvil_tui.errors import BadInput
-from anvil_tui.records.campaign_file import NamedDifference
+
+if TYPE_CHECKING:
+    from anvil_tui.records.campaign_file import NamedDifference
 
 
 class PairedOperatorScreen(OperatorScreen):
@@ -79,6 +80,9 @@ class PairedOperatorScreen(OperatorScreen):
         row = self._shown_row
         if self.refused("campaign.compare") or row is None:
             return
+        from anvil_tui.console.paired.compare import CompareScreen
+        from anvil_tui.console.paired.source import CompareSource
+
         # What its keys do is done with this campaign, whatever else begins meanwhile.
         self.console_app.desk.choose(Choice(campaign=row.folder.id))
         opened = len(self.own_notes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -10,11 +10,11 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.events import Resize
+from textual.geometry import Size
 from textual.widget import Widget
 
 from anvil_tui.console.keys import KEYS, bindings
 from anvil_tui.console.messages import DeskRead, GpusRead, LogRead, SourceFailed
-from anvil_tui.console.paired import loads_view
 from anvil_tui.console.screens.row_keys import RowScreen
 from anvil_tui.console.screens.text import TextScreen
 from anvil_tui.console.snapshot import Desk, GpuSnapshot
@@ -33,21 +33,22 @@ from anvil_tui.console.widgets.gpu_row import GpuRow
 from anvil_tui.console.widgets.line import Line
 from anvil_tui.console.widgets.log_pane import LogPane
 from anvil_tui.console.widgets.row_list import RowList
-from anvil_tui.records.startup_report import StartupReport
 
-FLUSH_HZ = 10
+if TYPE_CHECKING:
+    from anvil_tui.records.startup_report import StartupReport
+
 LEAST_WIDTH, LEAST_HEIGHT = 60, 20
 WIDE = 100
 """From this width the start-up report stands beside the rungs."""
 MEDIUM, TALL = 32, 44
 """From these heights on a band is drawn of each GPU, and the lists are longer."""
-_BUSY_FLUSHES, _CALM_FLUSHES = 5, 10
-"""Figures and ages are painted twice a second while something runs, else once; the log as soon as it grows."""
+_FLUSH_SECONDS = 0.5
+"""Figures and ages are painted twice a second while something runs, else once; the log as soon as it was read."""
 _PANES = {"gpus": "#gpus", "rungs": "#rungs", "startup": "#startup", "log": "#log"}
 
 
 class LiveScreen(RowScreen):
-    """Takes what the threads read, paints it ten times a second at most, and turns keys into acts."""
+    """Takes what the threads read, paints it when it is due, and turns keys into acts."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings()
 
@@ -55,8 +56,9 @@ class LiveScreen(RowScreen):
         super().__init__()
         self.gpus = GpuSnapshot()
         self._faults: tuple[str, ...] = ()
-        self._log_is_new = False
         self._flushes = 0
+        self._fitted: Size | None = None
+        """The size of the terminal for which the panes were chosen."""
         self._paused: int | None = None
         self._zoomed = ""
         self._alarmed = False
@@ -82,12 +84,21 @@ class LiveScreen(RowScreen):
 
     def on_mount(self) -> None:
         self.query_one("#startup-box", Box).entitle(Content("Start-up"))
-        self.query_one("#log").focus()
-        self.set_interval(1 / FLUSH_HZ, self.flush)
-        self.flush()
+        self.set_focus(self.log_pane)
+        self.set_interval(_FLUSH_SECONDS, self.flush)
+        # The first frame is laid out for its size and says all that can be said before anything is read.
+        self._fit(self.app.size)
+        self._paint()
 
     def on_resize(self, event: Resize) -> None:
-        width, height = event.size
+        if event.size != self._fitted:
+            self._fit(event.size)
+        self.call_after_refresh(self.paint)
+
+    def _fit(self, size: Size) -> None:
+        """Choose what is shown, and how high, by the size of the terminal."""
+        self._fitted = size
+        width, height = size
         small = width < LEAST_WIDTH or height < LEAST_HEIGHT
         if small and not self.has_class("-too-small"):
             self._focused_before = self.focused
@@ -97,13 +108,12 @@ class LiveScreen(RowScreen):
         self.set_class(height >= TALL, "-tall")
         words = f"Terminal too small: have {width}x{height}, need {LEAST_WIDTH}x{LEAST_HEIGHT} (q quits)"
         self.query_one("#too-small", Line).say(Content(words))
-        self.call_after_refresh(self.paint)
         if not small and self._focused_before is not None:
             # What is hidden loses the focus: it is given back, so that keys go where they went before.
             self.call_after_refresh(self._focused_before.focus)
             self._focused_before = None
 
-    # What the threads read: each is painted by the next flush, and a change of what is shown at once.
+    # What the threads read: figures are painted by the next flush, the log and a change of what is shown at once.
 
     @on(DeskRead)
     def take_desk(self, message: DeskRead) -> None:
@@ -114,21 +124,25 @@ class LiveScreen(RowScreen):
             moved = shape(self.desk) != shape(message.desk)
             self.desk = message.desk
             if moved:
-                self._flushes = 0
+                self.paint()
         self._faults = tuple(name for name in self._faults if name != "desk")
 
     @on(GpusRead)
     def take_gpus(self, message: GpusRead) -> None:
         self._hold()
         if self._paused is None:
+            came = len(self.gpus.gpus) != len(message.gpus.gpus)
             self.gpus = message.gpus
+            if came:
+                self.paint()
         self._faults = tuple(name for name in self._faults if name != "gpus")
 
     @on(LogRead)
     def take_log(self, message: LogRead) -> None:
         self._hold()
         if self._paused is None:
-            self.log_read, self._log_is_new = message.log, True
+            self.log_read = message.log
+            self.log_pane.show_log(message.log)
         self._faults = tuple(name for name in self._faults if name != "log")
 
     @on(SourceFailed)
@@ -144,12 +158,9 @@ class LiveScreen(RowScreen):
     # Painting.
 
     def flush(self) -> None:
-        """Paint what is new; figures and ages twice a second."""
-        if self._log_is_new:
-            self._log_is_new = False
-            self.log_pane.show_log(self.log_read)
+        """Paint figures and ages: each time while something runs, else each second time."""
         self._flushes += 1
-        if self._flushes % (_BUSY_FLUSHES if self.busy else _CALM_FLUSHES) == 1:
+        if self.busy or self._flushes % 2 == 1:
             self.paint()
         self._watch_stop()
 
@@ -160,10 +171,12 @@ class LiveScreen(RowScreen):
 
     def paint(self) -> None:
         """Paint all but the log's rows."""
-        if not self.is_mounted or self.has_class("-too-small"):
-            return
+        if self.is_mounted and not self.has_class("-too-small"):
+            self._paint()
+
+    def _paint(self) -> None:
         now_us = self.console_app.now_us()
-        desk, width = self.desk, self.size.width
+        desk, width = self.desk, self.app.size.width
         with self.app.batch_update():
             self.query_one("#top", Line).say(
                 top_view.top_line(
@@ -211,6 +224,9 @@ class LiveScreen(RowScreen):
                 rungs_view.to_go(shown, past, now_us),
             )
         elif shown is not None and is_pair:
+            # Only now: most screens show no paired campaign, and its words take as long to load as all the others.
+            from anvil_tui.console.paired import loads_view
+
             head.say(rungs_view.header(rungs.row_width))
             newest = next((run.run for run in reversed(shown.row.view.runs) if run.run is not None), None)
             rows = loads_view.load_rows(shown, now_us, rungs.row_width)
@@ -224,7 +240,8 @@ class LiveScreen(RowScreen):
             )
         box.set_class(not (is_single or is_pair), "-empty")
         startup = self.query_one("#startup", RowList)
-        startup.show_rows(startup_view.startup_rows(desk.lane, self.report, now_us, startup.row_width))
+        if not desk.unread:
+            startup.show_rows(startup_view.startup_rows(desk.lane, self.report, now_us, startup.row_width))
 
     def paint_notes(self) -> None:
         if not self.is_mounted:
@@ -333,4 +350,5 @@ def shape(desk: Desk) -> tuple[object, ...]:
         row.signed if row else None,
         len(desk.shown.notes) if desk.shown else 0,
         len(desk.lanes),
+        desk.unread,
     )

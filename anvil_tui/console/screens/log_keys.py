@@ -24,7 +24,7 @@ class LogScreen(PairedOperatorScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.log_read = LogSnapshot()
+        self.log_read = LogSnapshot(unread=True)
 
     @property
     def log_pane(self) -> LogPane:

@@ -9,30 +9,23 @@ from typing import TYPE_CHECKING, cast
 from textual.content import Content
 from textual.screen import Screen
 
-from anvil_tui.campaigns import control, hold
 from anvil_tui.console import acts
 from anvil_tui.console.messages import ActDone, Done
 from anvil_tui.console.refusals import refusals
 from anvil_tui.console.screens.confirm import Answer, ConfirmScreen
-from anvil_tui.console.screens.measure_form import MeasureScreen
 from anvil_tui.console.screens.picker import PickerScreen
-from anvil_tui.console.screens.seal import SealScreen
 from anvil_tui.console.screens.text import TextScreen
-from anvil_tui.console.snapshot import CampaignRow, Desk, LaneRow, Level, Note, Rung
-from anvil_tui.console.sources.desk_source import Choice
-from anvil_tui.console.stopping import StopAsked, stop_question
-from anvil_tui.console.views import bundle_view, history_view, startup_view
-from anvil_tui.console.views.capacity_view import CAPACITY
+from anvil_tui.console.snapshot import CampaignRow, Choice, Desk, LaneRow, Level, Note, Rung
+from anvil_tui.console.stopping import StopAsked, patience_s, stop_question
+from anvil_tui.console.views import history_view, startup_view
 from anvil_tui.console.views.figures import outside
-from anvil_tui.console.views.gate_view import GATE
-from anvil_tui.console.views.ladder_view import LADDER
-from anvil_tui.console.views.measure_view import Measure
 from anvil_tui.console.views.top_view import about
-from anvil_tui.records.events import Ask
-from anvil_tui.records.plan import MeasurePlan
 
 if TYPE_CHECKING:
     from anvil_tui.console.app import ConsoleApp
+    from anvil_tui.console.views.measure_view import Measure
+    from anvil_tui.records.events import Ask
+    from anvil_tui.records.plan import MeasurePlan
 
 _OWN_NOTES = 100
 
@@ -42,7 +35,7 @@ class OperatorScreen(Screen[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.desk = Desk()
+        self.desk = Desk(unread=True)
         self.own_notes: list[Note] = []
         self._stop = StopAsked()
 
@@ -89,7 +82,7 @@ class OperatorScreen(Screen[None]):
         if self.desk.running is None and not self.console_app.acts.open:
             self.app.exit(return_code=0)
             return
-        self.console_app.acts.start("look at the hold", hold.words, self._ask_leave)
+        self.console_app.acts.start("look at the hold", acts.hold_words, self._ask_leave)
 
     def _ask_leave(self, done: ActDone) -> None:
         running, busy = self.desk.running, self.console_app.acts.open
@@ -120,6 +113,9 @@ class OperatorScreen(Screen[None]):
 
     def action_lanes(self) -> None:
         """Pick a lane: one that is down is started, another one is shown; read-only every one is shown."""
+        if self.desk.unread:
+            self.note("the lanes are being read")
+            return
         lanes, now_us, starts = self.desk.lanes, self.console_app.now_us(), not self.console_app.read_only
         by_name = {lane.name: lane for lane in lanes}
         picker = PickerScreen(
@@ -173,12 +169,18 @@ class OperatorScreen(Screen[None]):
             self.console_app.desk.choose(Choice(campaign=id))
 
     def action_ladder(self) -> None:
+        from anvil_tui.console.views.ladder_view import LADDER
+
         self._measure("run.ladder", LADDER)
 
     def action_gate(self) -> None:
+        from anvil_tui.console.views.gate_view import GATE
+
         self._measure("run.gate", GATE)
 
     def action_capacity(self) -> None:
+        from anvil_tui.console.views.capacity_view import CAPACITY
+
         self._measure("run.capacity", CAPACITY)
 
     def _measure(self, key: str, measure: Measure) -> None:
@@ -186,6 +188,8 @@ class OperatorScreen(Screen[None]):
         lane = self.desk.lane
         if self.refused(key) or lane is None or lane.lane is None:
             return
+        from anvil_tui.console.screens.measure_form import MeasureScreen
+
         profile = lane.lane
 
         def begin(plan: MeasurePlan, up: bool, done: Done) -> None:
@@ -259,7 +263,7 @@ class OperatorScreen(Screen[None]):
         elif stop.request in shown.asked and not stop.heard:
             self._stop = replace(stop, heard=True)
         elif not stop.heard and not stop.told and stop.step(self.console_app.now_us()) == "term":
-            self.note(f"the runner has not answered for {control.ANSWER_SECONDS:g} s: x offers SIGTERM", "bad")
+            self.note(f"the runner has not answered for {patience_s():g} s: x offers SIGTERM", "bad")
             self._stop = replace(stop, told=True)
 
     def action_resume(self) -> None:
@@ -301,6 +305,8 @@ class OperatorScreen(Screen[None]):
             if done.error is not None:
                 self.note(done.error, "bad")
                 return
+            from anvil_tui.console.screens.seal import SealScreen
+
             found: acts.Signing = done.value
 
             def sign(principal: str, passphrase: bytes | None, then: Done) -> None:
@@ -327,6 +333,8 @@ class OperatorScreen(Screen[None]):
             if done.error is not None:
                 self.note(done.error, "bad")
                 return
+            from anvil_tui.console.views import bundle_view
+
             self.app.push_screen(TextScreen("Verification", bundle_view.verification_lines(done.value)))
 
         self.console_app.acts.start("verify", acts.verify_bundle(row.folder), tell)

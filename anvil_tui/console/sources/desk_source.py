@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -16,7 +16,7 @@ from anvil_tui.campaigns.store.view import CampaignReader
 from anvil_tui.campaigns.store.words import event_words
 from anvil_tui.console.messages import DeskRead
 from anvil_tui.console.paired.acceptance import ACCEPTANCE, read_acceptance
-from anvil_tui.console.snapshot import CampaignRow, Desk, LaneRow, Level, Note, RunFigures, Rung, Shown
+from anvil_tui.console.snapshot import CampaignRow, Choice, Desk, LaneRow, Level, Note, RunFigures, Rung, Shown
 from anvil_tui.console.sources.source import Post, Source
 from anvil_tui.errors import AnvilError, BadInput
 from anvil_tui.lanes.folder import LaneFolder, exit_words, loads
@@ -33,14 +33,6 @@ PERIOD_SECONDS = 0.2
 _SLOW_LOOKS = 5
 """Lanes and the history change seldom: they are read at each fifth look, or when poked."""
 _NOTES = 200
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What the operator chose to see; None follows what happens."""
-
-    lane: str | None = None
-    campaign: str | None = None
 
 
 class DeskSource(Source):
@@ -73,13 +65,15 @@ class DeskSource(Source):
     def look(self) -> None:
         slow = next(self._looks) % _SLOW_LOOKS == 0 or self._fresh
         self._fresh = False
+        running = [campaign for campaign in self._campaigns.values() if campaign.row.running]
+        if not slow and not running:
+            return
         desk = self._desk
         if slow:
             desk = self._read_slowly(desk)
         else:
-            for campaign in self._campaigns.values():
-                if campaign.row.running:
-                    campaign.read()
+            for campaign in running:
+                campaign.read()
             desk = replace(desk, campaigns=tuple(one.row for one in self._campaigns.values()))
         lane, shown = focus(desk, self._choice)
         desk = replace(

@@ -11,12 +11,11 @@ from pathlib import Path
 import msgspec
 
 from anvil_tui import clock
-from anvil_tui.campaigns.running.session import LIVE_HZ
-from anvil_tui.campaigns.running.vram import sampler_of
+from anvil_tui.campaigns.running.sampler import sampler_of
 from anvil_tui.campaigns.store.folder import CampaignFolder
-from anvil_tui.campaigns.store.follow import read_live
+from anvil_tui.campaigns.store.follow import LIVE_HZ, read_live
 from anvil_tui.console.messages import GpusRead
-from anvil_tui.console.snapshot import Bucket, GpuNow, GpuSnapshot
+from anvil_tui.console.snapshot import Bucket, Desk, GpuNow, GpuSnapshot
 from anvil_tui.console.sources.source import Post, Source
 from anvil_tui.gpus.supervisor import SamplerChild
 from anvil_tui.lanes.profile import Lane
@@ -62,6 +61,12 @@ class GpuSource(Source):
         self._starting: asyncio.Task[object] | None = None
         self._tail: _SampleFile | None = None
         self._record = SampleRecord()
+
+    def follow(self, desk: Desk) -> None:
+        """Show the GPUs of the lane that runs, else of the one that is shown."""
+        row = desk.running
+        lane = (desk.row(row.lane) if row is not None else None) or desk.lane
+        self.want(GpuWish(lane.lane if lane is not None else None, row.folder if row is not None else None))
 
     def want(self, wish: GpuWish) -> None:
         """Show these GPUs from now on."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
+from functools import partial
+from itertools import accumulate, count
 
 from anvil_tui.console.snapshot import LogLine
 from anvil_tui.text import DISPLAY_LIMIT, sanitise
@@ -19,7 +21,17 @@ _LOOK_BACK = 8
 _BAR = re.compile(r"^(?P<head>.{0,120}?)\s*\d{1,3}%(?:\||\s+Completed\s*\|)")
 _PREFIX_ONLY = re.compile(r"^\([A-Za-z0-9_]+ pid=\d+\)\s*$")
 _PREFIX = re.compile(r"^\([A-Za-z0-9_]+ pid=\d+\)\s?")
+_WORDS = ("ERROR", "Error:", "CRITICAL", "FATAL", "Traceback", "WARN")
+"""A row without one of them has no level. Plain words are looked for first: they cost least."""
 _LEVEL = re.compile(r"\b(?:DEBUG|INFO|(?P<warning>WARN(?:ING)?)|(?P<error>ERROR|CRITICAL|FATAL|Traceback))\b|Error:")
+
+_PLAIN = bytes(range(0x20, 0x7F)) + b"\n"
+"""Bytes that are shown as they are."""
+_NO_ROW = re.compile(r"\) *(?:\n|\Z)")
+"""A line that may be nothing but a prefix ends so."""
+_FEW_LINES = 32
+"""So few lines are read one by one where one of them needs more than to be cut off."""
+_row = partial(tuple.__new__, LogLine)
 
 
 class LogRows:
@@ -73,22 +85,47 @@ class LogRows:
             chunk, offset, self._skip = chunk[end + 1 :], offset + end + 1, False
         if not self._tail:
             self._tail_offset = offset
-        lines = (self._tail + chunk).split(b"\n")
-        at = self._tail_offset
-        self._tail = lines.pop()
-        passed = max(0, len(lines) - (self._rows.maxlen or 0))
-        for line in lines[:passed]:
-            at += len(line) + 1
-        self._number += passed
-        for line in lines[passed:]:
-            self._line(line, at)
-            at += len(line) + 1
-        self._tail_offset = at
+        whole, ended, self._tail = (self._tail + chunk).rpartition(b"\n")
+        if ended:
+            self._lines(whole, self._tail_offset)
+            self._tail_offset += len(whole) + 1
         if len(self._tail) > _LINE_BYTES:
             # Only the beginning of such a line is shown, but its end must be found.
-            self._line(self._tail, at)
+            self._line(self._tail, self._tail_offset)
             self._tail = b""
             self._skip = True
+
+    def _lines(self, block: bytes, offset: int) -> None:
+        """Take whole lines, the last one without its end: together where all of them are plain, else in halves."""
+        if (texts := plain_lines(block)) is not None:
+            self._plain(texts, offset)
+            return
+        ends = block.count(b"\n")
+        middle = block.find(b"\n", len(block) // 2) if ends >= _FEW_LINES else -1
+        if middle >= 0:
+            self._lines(block[:middle], offset)
+            self._lines(block[middle + 1 :], offset + middle + 1)
+            return
+        for line in block.split(b"\n"):
+            self._line(line, offset)
+            offset += len(line) + 1
+
+    def _plain(self, texts: list[str], offset: int) -> None:
+        """Take lines that are shown as they are. No step is taken line by line here: a flood has 50,000 a second."""
+        self._whole = None
+        offsets = accumulate(map((1).__add__, map(len, texts)), initial=offset)
+        shown = list(map(str.rstrip, texts))
+        rows = list(map(_row, zip(count(self._number), offsets, shown, strict=False)))
+        self._number += len(rows)
+        text = "\n".join(shown)
+        if any(word in text for word in _WORDS):
+            levels = Counter(map(level_of, shown))
+            self.warnings += levels["warning"]
+            self.errors += levels["error"]
+        self._rows.extend(rows)
+        if self._match is not None:
+            self._matching.extend(row for row in rows if self._match(row.text))
+            self._forget()
 
     def _line(self, raw: bytes, offset: int) -> None:
         self._whole = None
@@ -107,12 +144,15 @@ class LogRows:
         self.warnings += level == "warning"
         self.errors += level == "error"
         self._rows.append(row)
-        if self._match is None:
-            return
+        if self._match is not None:
+            if self._match(text):
+                self._matching.append(row)
+            self._forget()
+
+    def _forget(self) -> None:
+        """A matching row goes when the row itself does."""
         while self._matching and self._matching[0].number < self._rows[0].number:
             self._matching.popleft()
-        if self._match(text):
-            self._matching.append(row)
 
     def _moved(self, key: str) -> int | None:
         """Place of the row among the last ones that holds the same bar."""
@@ -120,6 +160,17 @@ class LogRows:
             if bar_key(self._rows[place].text) == key:
                 return place
         return None
+
+
+def plain_lines(block: bytes) -> list[str] | None:
+    """The lines of a block, where each is a row as it stands but for blanks at its end; None where one may not be."""
+    if block.translate(None, _PLAIN):
+        return None
+    text = block.decode("ascii")
+    if ("%" in text and "%|" in text) or "Completed" in text or _NO_ROW.search(text):
+        return None
+    lines = text.split("\n")
+    return lines if max(map(len, lines)) <= DISPLAY_LIMIT else None
 
 
 def row_text(raw: bytes) -> str | None:
@@ -167,9 +218,8 @@ def matcher(pattern: str) -> Callable[[str], bool] | None:
 
 def level_of(text: str) -> str:
     """`error`, `warning` or an empty text: how a row is coloured. The first level that a row names is its own; what
-    follows is its words. Plain words are looked for first: they cost least."""
-    maybe = "ERROR" in text or "Error:" in text or "CRITICAL" in text or "FATAL" in text or "Traceback" in text
-    found = _LEVEL.search(text) if maybe or "WARN" in text else None
+    follows is its words."""
+    found = _LEVEL.search(text) if any(word in text for word in _WORDS) else None
     if found is None:
         return ""
     return {"warning": "warning", "error": "error", None: "error" if found[0] == "Error:" else ""}[found.lastgroup]

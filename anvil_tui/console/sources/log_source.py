@@ -12,13 +12,14 @@ import msgspec
 
 from anvil_tui import clock
 from anvil_tui.console.messages import LogRead
-from anvil_tui.console.snapshot import LogLine, LogSnapshot
+from anvil_tui.console.snapshot import Desk, LogLine, LogSnapshot
 from anvil_tui.console.sources.log_rows import LogRows, matcher
 from anvil_tui.console.sources.source import Post, Source
-from anvil_tui.engines.startup_log import DIALECTS, StartupLog
 from anvil_tui.records.startup_report import StartupReport
 
-PERIOD_SECONDS = 0.1
+PERIOD_SECONDS, FLOOD_SECONDS = 0.1, 0.25
+"""Time between two looks: of a log that can be read as it comes, and of one that nobody could read."""
+_FLOOD_BYTES_PER_S = 256 << 10
 _CHUNK = 1 << 20
 _TAIL_BYTES = 4 << 20
 """How much of a log that is there already is read for the pane."""
@@ -41,7 +42,7 @@ class LogSource(Source):
 
     def __init__(self, post: Post) -> None:
         super().__init__("log", PERIOD_SECONDS, post)
-        self._wish = LogWish()
+        self._wish: LogWish | None = None
         self._filter = ""
         self._jump: int | None = None
         self._shown = LogWish()
@@ -53,6 +54,12 @@ class LogSource(Source):
         self._startup: _Startup | None = None
         self._fault: str | None = None
         self._grew_us: int | None = None
+
+    def follow(self, desk: Desk) -> None:
+        """Show the log of the lane that is shown."""
+        lane = desk.lane.lane if desk.lane is not None else None
+        engine = lane.profile.identity.engine if lane is not None else None
+        self.want(LogWish(desk.log, engine, desk.report is None))
 
     def want(self, wish: LogWish) -> None:
         """Show this log from now on."""
@@ -71,7 +78,7 @@ class LogSource(Source):
         self.poke()
 
     def look(self) -> None:
-        wish, pattern, jump = self._wish, self._filter, self._jump
+        wish, pattern, jump = self._wish or LogWish(), self._filter, self._jump
         if wish.path != self._shown.path:
             self._open(wish)
         self._shown = wish
@@ -97,6 +104,7 @@ class LogSource(Source):
             page=self._page,
             report=self._startup.report if self._startup is not None else None,
             grew_us=self._grew_us,
+            unread=self._wish is None,
         )
 
     def _open(self, wish: LogWish) -> None:
@@ -104,7 +112,7 @@ class LogSource(Source):
         self._jump = self._page = None
         self._grew_us = None
         self._offset = max(0, _size(wish.path) - _TAIL_BYTES)
-        self._startup = _Startup(wish.engine) if wish.path is not None and wish.engine in DIALECTS else None
+        self._startup = None
         if self._offset:
             self._rows.cut_first_line()
         self._apply(self._applied)
@@ -125,6 +133,8 @@ class LogSource(Source):
         if size < self._offset:
             # The file was cut or replaced: what was read is of another file.
             self._open(wish)
+        flood = size - self._offset > _FLOOD_BYTES_PER_S * self._period_s
+        self._period_s = FLOOD_SECONDS if flood else PERIOD_SECONDS
         if size > self._offset:
             self._grew_us = clock.mono_us()
             if size - self._offset > _TAIL_BYTES:
@@ -137,21 +147,26 @@ class LogSource(Source):
                 while chunk := file.read(min(_CHUNK, size - self._offset)):
                     self._rows.feed(chunk, self._offset)
                     self._offset += len(chunk)
-        if size and wish.wants_report and self._startup is not None:
+        if size and wish.wants_report and wish.engine is not None:
+            if self._startup is None:
+                self._startup = _Startup(wish.engine)
             self._startup.read(wish.path)
 
 
 class _Startup:
     """The start-up report of a log that is still being written, read beside the pane from the log's first byte."""
 
-    def __init__(self, engine: str | None) -> None:
-        self._log = StartupLog(engine)
+    def __init__(self, engine: str) -> None:
+        # Only now: the dialects take longer to load than all else here, and a load whose report is written needs none.
+        from anvil_tui.engines.startup_log import DIALECTS, StartupLog
+
+        self._log = StartupLog(engine) if engine in DIALECTS else None
         self._offset = 0
         self.report: StartupReport | None = None
 
     def read(self, path: Path) -> None:
         """Read a few MiB more, as long as the start-up goes on."""
-        if self._offset >= _STARTUP_BYTES:
+        if self._log is None or self._offset >= _STARTUP_BYTES:
             return
         with path.open("rb") as file:
             file.seek(self._offset)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from textual.content import Content
 
@@ -167,7 +167,7 @@ def band(gpu: GpuNow, snapshot: GpuSnapshot, now_us: int, width: int, height: in
     """The band of free memory, `height` lines: solid up to the least of each column, shaded up to its most, a line
     for its mean, dashes for the reserve. A column is coloured by its least, for that is what the reserve is about."""
     reserve = snapshot.reserve_mib * MIB
-    cells = columns(gpu.history, now_us, width - _GUTTER)
+    cells = [_bar(column, height, reserve) for column in columns(gpu.history, now_us, width - _GUTTER)]
     reserve_row = _row_of(reserve, height)
     lines = []
     for row in range(height):
@@ -179,33 +179,45 @@ def band(gpu: GpuNow, snapshot: GpuSnapshot, now_us: int, width: int, height: in
             ("│", "$foreground-disabled"),
         ]
         for cell in cells:
-            parts.append(_cell(cell, row, height, reserve, reserve_row))
+            parts.append(_cell(cell, row, height, dashed=row == reserve_row))
         lines.append(Content.assemble(*_joined(parts)))
     return lines
 
 
-def _cell(column: Bucket | None, row: int, height: int, reserve: int, reserve_row: int) -> tuple[str, str]:
-    """One cell of the band: its character and style."""
-    dashes = ("╌", "$text-warning") if row == reserve_row else (" ", "")
+class _Bar(NamedTuple):
+    """One column of the band: its least and most in eighths of a row, the row of its mean, and its colour."""
+
+    low: int
+    high: int
+    mean_row: int
+    fill: str
+
+
+def _bar(column: Bucket | None, height: int, reserve: int) -> _Bar | None:
     if column is None:
-        return dashes
-    eighths = 8 * height
-    low = round(eighths * min(column.low, SCALE_BYTES) / SCALE_BYTES)
-    high = round(eighths * min(column.high, SCALE_BYTES) / SCALE_BYTES)
+        return None
+    low, high = (round(8 * height * min(size, SCALE_BYTES) / SCALE_BYTES) for size in (column.low, column.high))
+    mean_row = _row_of(min(round(column.mean), SCALE_BYTES), height)
+    return _Bar(low, high, mean_row, _FILLS[_kind(column.low, reserve)])
+
+
+def _cell(bar: _Bar | None, row: int, height: int, *, dashed: bool) -> tuple[str, str]:
+    """One cell of the band: its character and style. The reserve is dashed."""
+    blank = ("╌", "$text-warning") if dashed else (" ", "")
+    if bar is None:
+        return blank
+    low, high, mean_row, fill = bar
     bottom = 8 * (height - 1 - row)
-    fill = _FILLS[_kind(column.low, reserve)]
     solid = max(0, min(8, low - bottom))
     if solid == 8:
-        return ("╌", f"$text-warning on {fill}") if row == reserve_row else ("█", fill)
-    mean_row = _row_of(min(round(column.mean), SCALE_BYTES), height)
-    if high > bottom and high - low >= 4:
-        if mean_row == row and solid == 0:
+        return ("╌", f"$text-warning on {fill}") if dashed else ("█", fill)
+    if high > bottom and high - low >= 4 and solid == 0:
+        if mean_row == row:
             return "─", "bold"
-        if solid == 0:
-            return ("▒" if high >= bottom + 4 else "░"), fill
+        return ("▒" if high >= bottom + 4 else "░"), fill
     if solid:
         return " ▁▂▃▄▅▆▇"[solid], fill
-    return dashes
+    return blank
 
 
 def _row_of(size: int, height: int) -> int:

@@ -44,6 +44,8 @@ def log_modes(*, wrap: bool, times: bool, marks: int) -> list[str]:
 
 def empty_words(log: LogSnapshot) -> str:
     """Why the pane is empty."""
+    if log.unread:
+        return ""
     if log.path is None:
         return "no log: no lane was started from here, or it is attached without a log file"
     if log.filter and log.kept:

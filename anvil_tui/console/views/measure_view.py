@@ -8,7 +8,7 @@ from typing import cast, get_args
 
 from textual.content import Content
 
-from anvil_tui.campaigns.steps.ladder import limit_tokens
+from anvil_tui.campaigns.steps.rungs import limit_tokens
 from anvil_tui.console.snapshot import CampaignRow, LaneRow, MeasureForm, Rung
 from anvil_tui.console.views.figures import STYLES, count, outside
 from anvil_tui.records.lane import Effort

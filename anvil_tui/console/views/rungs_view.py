@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from anvil_tui.campaigns.steps.ladder import rungs_of
-from anvil_tui.campaigns.store.view import RunView
 from anvil_tui.console.snapshot import Level, RunFigures, Rung, Shown
 from anvil_tui.console.views.figures import DASH, STYLES, VERDICTS, Row, count, fit, outside, pad, rate, span
-from anvil_tui.records.live import LiveRun
+
+if TYPE_CHECKING:
+    from anvil_tui.campaigns.store.view import RunView
+    from anvil_tui.records.live import LiveRun
 
 _COLUMNS = (("target", 8), ("actual", 9), ("TTFT ms", 9), ("prefill/s", 10), ("decode/s", 9))
 _RESERVE = 14
@@ -62,6 +64,9 @@ def _targets(shown: Shown) -> tuple[int, ...]:
     """Prompt lengths that were planned, in order; none where they follow from what is measured."""
     plan = shown.row.plan
     if plan is not None and plan.ladder is not None and plan.ladder.bisect_tolerance is None:
+        # Only now: the first frame has no plan.
+        from anvil_tui.campaigns.steps.rungs import rungs_of
+
         return tuple(rung.target_tokens for rung in rungs_of(plan.ladder))
     if plan is not None and plan.capacity is not None:
         return (plan.capacity.context_tokens,) * plan.capacity.runs

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
 from anvil_tui.console.snapshot import Desk, LaneRow
 from anvil_tui.console.views.figures import STYLES, Row, count, fit, outside, pad, span
-from anvil_tui.records.startup_report import Figure, Source, StartupReport
+
+if TYPE_CHECKING:
+    from anvil_tui.records.startup_report import Figure, Source, StartupReport
 
 _LABEL = 17
 _RANKED = (
@@ -150,6 +153,8 @@ def offset_of(row_id: str) -> int | None:
 
 def first_step(desk: Desk) -> Content:
     """What stands where no rungs are: what to do next."""
+    if desk.unread:
+        return Content.styled("Lanes and campaigns are being read.", "$foreground-muted")
     lane = desk.lane
     lines: list[Content] = []
     if lane is None:

@@ -55,7 +55,7 @@ def worst(desk: Desk, gpus: GpuSnapshot, now_us: int, faults: tuple[str, ...] = 
         return Worst("NEAR reserve", "$text-warning")
     if states == {"OK"}:
         return Worst("OK", "$text-success")
-    return Worst("IDLE", "$foreground-muted")
+    return Worst("READING" if desk.unread else "IDLE", "$foreground-muted")
 
 
 def kind_of(row: CampaignRow) -> str:
@@ -121,7 +121,8 @@ def top_line(
             ("  " + outside(lane.name, 80), "bold $text-primary"),
             ("  " + lane_words(lane, now_us), lane_style(lane)),
         ]
-    left.append(("  " + run, run_style))
+    if not desk.unread:
+        left.append(("  " + run, run_style))
     if others:
         left.append((f"  +{len(others)} running (c)", "$text-warning"))
     room = max(0, width - right_width - 1)

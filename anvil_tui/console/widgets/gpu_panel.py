@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from textual.app import RenderResult
 from textual.content import Content
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.visual import Visual
 
 from anvil_tui.console.snapshot import GpuNow, GpuSnapshot
 from anvil_tui.console.views import gpu_view
@@ -15,7 +18,7 @@ class GpuPanel(Titled, can_focus=False):
 
     def __init__(self, place: int) -> None:
         super().__init__(id=f"gpu-{place}")
-        self._lines = Content("")
+        self._lines: list[Content] = []
         self._shown: tuple[GpuNow, GpuSnapshot, int] | None = None
 
     def show_gpu(self, gpu: GpuNow, snapshot: GpuSnapshot, now_us: int) -> None:
@@ -30,17 +33,25 @@ class GpuPanel(Titled, can_focus=False):
         elif rest >= 1:
             lines.append(gpu_view.gauge(snapshot, state, width))
         lines.append(gpu_view.foot_line(gpu, state, width))
-        content = Content("\n").join(lines[: max(1, height)])
+        lines = lines[: max(1, height)]
         self.entitle(gpu_view.title(gpu, width - 2), gpu_view.subtitle(state, snapshot))
         self.set_class(state.word in ("ALARM", "NO DATA"), "-alarm")
         self.set_class(state.word in ("STALE", "WAIVED", "NEAR"), "-warn")
-        if not content.is_same(self._lines):
-            self._lines = content
+        old, self._lines = self._lines, lines
+        if len(lines) != len(old):
             self.refresh()
+        elif changed := [y for y, (new, was) in enumerate(zip(lines, old, strict=True)) if not new.is_same(was)]:
+            self.refresh(*(Region(0, y, width, 1) for y in changed))
 
     def on_resize(self) -> None:
         if self._shown is not None:
             self.show_gpu(*self._shown)
 
+    def render_line(self, y: int) -> Strip:
+        if self.text_selection is not None or y >= len(self._lines):
+            return super().render_line(y)
+        # The line alone: it is asked for when it changed, and the whole panel would take ten times as long.
+        return Visual.to_strips(self, self._lines[y], self.size.width, 1, self.visual_style)[0]
+
     def render(self) -> RenderResult:
-        return self._lines
+        return Content("\n").join(self._lines)

@@ -55,6 +55,8 @@ def none_words(snapshot: GpuSnapshot, desk: Desk) -> str:
     """Why no GPU is shown."""
     if snapshot.failed is not None:
         return f"NO DATA  {outside(snapshot.failed)}. {outside(snapshot.hint)}"
+    if desk.unread:
+        return "the lanes are being read"
     lane = desk.lane.lane if desk.lane is not None else None
     if lane is None:
         return "no lane is shown yet; press u to pick one and start it"

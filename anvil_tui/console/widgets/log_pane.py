@@ -31,7 +31,7 @@ class LogPane(ScrollView, can_focus=True):
 
     def __init__(self, id: str) -> None:
         super().__init__(id=id)
-        self._log = LogSnapshot()
+        self._log = LogSnapshot(unread=True)
         self._widest = 0
         self._rows: list[tuple[int, str]] = []
         self._place = 0

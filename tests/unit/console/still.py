@@ -42,9 +42,11 @@ def locations(root: Path) -> Locations:
 async def still(
     root: Path, size: tuple[int, int] = (120, 40), *, read_only: bool = False
 ) -> AsyncIterator[tuple[StillApp, Pilot[None]]]:
-    """The app on a screen of this size."""
+    """The app on a screen of this size; its threads have found an empty state folder."""
     app = StillApp(locations(root), read_only=read_only)
     async with app.run_test(size=size) as pilot:
+        live_of(app).post_message(DeskRead(Desk()))
+        live_of(app).post_message(LogRead(LogSnapshot()))
         await pilot.pause()
         yield app, pilot
 

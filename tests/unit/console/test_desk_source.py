@@ -12,8 +12,8 @@ import pytest
 from anvil_tui import clock
 from anvil_tui.campaigns.store.folder import CampaignFolder
 from anvil_tui.campaigns.store.journal import Journal
-from anvil_tui.console.snapshot import Desk
-from anvil_tui.console.sources.desk_source import Choice, DeskSource
+from anvil_tui.console.snapshot import Choice, Desk
+from anvil_tui.console.sources.desk_source import DeskSource
 from anvil_tui.files import write_atomic
 from anvil_tui.lanes.folder import LaneFolder
 from anvil_tui.locations import Locations

@@ -53,6 +53,27 @@ def test_a_bar_moves_in_its_own_row_and_ranks_take_turns() -> None:
     ]
 
 
+LINES = [
+    b"INFO plain", b"", b"   ", b"blanks at the end  ", b"(APIServer pid=1) WARNING slow", b"(APIServer pid=1)  ",
+    b"call(x)", b"ERROR 1", b"ValueError: no", b"a\tb", b"\x1b[31mred\x1b[0m ERROR", b"windows\r", "caf\u00e9".encode(),
+    b"bad \xff", b"usage: 0.0%, Completed", b"x" * 5000, b"nul \x00",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from([LINES[0]] * 40 + LINES), max_size=300), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_lines_that_are_taken_together_are_the_rows_of_each(lines: list[bytes], filtered: bool) -> None:
+    rows = LogRows(1000)
+    rows.filter((lambda text: "INFO" not in text) if filtered else None)
+    rows.feed(b"".join(line + b"\n" for line in lines), 70)
+    starts = [70 + sum(len(line) + 1 for line in lines[:place]) for place in range(len(lines))]
+    every = [(at, text) for at, line in zip(starts, lines, strict=True) if (text := row_text(line)) is not None]
+    expected = [(number, at, text) for number, (at, text) in enumerate(every)]
+    assert list(rows.shown()) == [row for row in expected if not filtered or "INFO" not in row[2]]
+    levels = [level_of(text) for _, text in every]
+    assert (rows.kept, rows.warnings, rows.errors) == (len(every), levels.count("warning"), levels.count("error"))
+
+
 @pytest.mark.parametrize(
     ("text", "key"),
     [
@@ -191,6 +212,19 @@ def test_the_source_follows_filters_and_jumps(tmp_path: Path) -> None:
     told = len(posted)
     source.look()
     assert len(posted) == told, "nothing new is nothing to tell"
+
+
+def test_a_flood_is_read_less_often(tmp_path: Path) -> None:
+    path = tmp_path / "lane.log"
+    path.write_bytes(b"calm\n")
+    source, _ = _source(path)
+    seconds = []
+    for grown in (b"calm\n", b"flood\n" * 100_000, b"calm\n", b""):
+        with path.open("ab") as file:
+            file.write(grown)
+        source.look()
+        seconds.append(source._period_s)
+    assert seconds == [0.1, 0.25, 0.1, 0.1]
 
 
 def test_a_log_that_was_cut_is_read_anew(tmp_path: Path) -> None:

@@ -6,10 +6,14 @@ of the console must have been on the screen meanwhile: a new widget that this do
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import functools
 import importlib
+import inspect
 import pkgutil
 import re
+import sys
 import types
 import typing
 from collections.abc import Mapping
@@ -90,13 +94,13 @@ def _poisoned(value: Any, hint: Any, nasty: str) -> Any:
     if isinstance(value, Path | Lane):
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        hints = get_type_hints(type(value))
+        hints = _hints(type(value))
         return dataclasses.replace(
             value,
             **{f.name: _poisoned(getattr(value, f.name), hints[f.name], nasty) for f in dataclasses.fields(value)},
         )
     if isinstance(value, msgspec.Struct):
-        hints = get_type_hints(type(value))
+        hints = _hints(type(value))
         return msgspec.structs.replace(
             value, **{name: _poisoned(getattr(value, name), hints[name], nasty) for name in value.__struct_fields__}
         )
@@ -109,6 +113,20 @@ def _poisoned(value: Any, hint: Any, nasty: str) -> Any:
         inner = get_args(hint)[-1] if get_args(hint) else Any
         return {_poisoned(key, str, nasty): _poisoned(one, inner, nasty) for key, one in value.items()}
     return value
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    """The types of a record's fields, also where its module imports them for the type checker only."""
+    return get_type_hints(kind, localns=_named_for_types(kind.__module__))
+
+
+@functools.cache
+def _named_for_types(module: str) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    for node in ast.parse(inspect.getsource(sys.modules[module])).body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            exec(compile(ast.Module(node.body, []), module, "exec"), names)
+    return names
 
 
 def _plain_text(hint: Any) -> bool:

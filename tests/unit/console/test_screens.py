@@ -19,7 +19,7 @@ from anvil_tui.console.views.ladder_view import LADDER
 from anvil_tui.records.bundle import Finding, Signer, Verification
 from tests.unit.console import scenes
 from tests.unit.console.snapshots import same
-from tests.unit.console.still import StillApp, live_of, settle, show, still, text_of
+from tests.unit.console.still import StillApp, live_of, locations, settle, show, still, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -52,6 +52,20 @@ async def test_a_picture_of_the_live_screen(size: tuple[int, int], tmp_path: Pat
         # The ids in an SVG are a hash of its own; they say nothing.
         picture = re.sub(r"terminal-\d+", "terminal", app.export_screenshot(title="anvil-tui"))
         same(f"live-ladder-{size[0]}x{size[1]}.svg", picture)
+
+
+async def test_the_first_frame_says_nothing_of_what_was_not_read(tmp_path: Path) -> None:
+    app = StillApp(locations(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        for key in ("u", "c"):
+            await pilot.press(key)
+        await settle(app, pilot)
+        text = text_of(app)
+        assert "Lanes and campaigns are being read." in text and "READING" in text and "Rungs" in text
+        assert "the lanes are being read" in text and "the campaigns are being read" in text
+        assert not re.search("Nothing was|no lane|no campaign|no run|IDLE|OK", text)
+        await show(app, pilot, scenes.empty_desk())
+        assert "Nothing was started here yet." in text_of(app) and "IDLE" in text_of(app)
 
 
 async def test_a_screen_too_small_says_so_and_recovers(tmp_path: Path) -> None:
