@@ -8,7 +8,7 @@ run: $(VENV)/run.stamp
 	$(VENV)/bin/anvil-tui
 
 test: $(VENV)/test.stamp
-	$(VENV)/bin/python -m pytest -n 3
+	$(VENV)/bin/python -m pytest -n 4
 
 setup: $(VENV)/test.stamp
 

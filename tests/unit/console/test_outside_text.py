@@ -165,11 +165,11 @@ def widget_classes() -> set[type[Widget]]:
 
 
 @pytest.mark.anyio
-async def test_the_standing_table_goes_through_every_widget(tmp_path: Path) -> None:
+@pytest.mark.parametrize("nasty", [ALL_AT_ONCE, NASTY["long"], NASTY["empty"]], ids=["all at once", "long", "empty"])
+async def test_the_standing_table_goes_through_every_widget(nasty: str, tmp_path: Path) -> None:
     seen: set[type[Widget]] = set()
     async with still(tmp_path, (80, 24)) as (app, pilot):
-        for nasty in (ALL_AT_ONCE, NASTY["long"], NASTY["empty"]):
-            await _everything(app, pilot, nasty, seen)
+        await _everything(app, pilot, nasty, seen)
     missed = {one for one in widget_classes() if not any(issubclass(other, one) for other in seen)}
     assert not missed, f"no outside text went through {missed}: reach them in this test"
 
@@ -203,7 +203,7 @@ async def _everything(app: StillApp, pilot: Any, nasty: str, seen: set[type[Widg
     _look(app, seen)
     live = live_of(app)
     live.note(nasty, "bad")
-    for key in ("u", "c", "l", "question_mark", "x", "X", "5"):
+    for key in ("u", "c", "l", "F", "L", "question_mark", "x", "X", "5"):
         await pilot.press(key)
         await pilot.pause()
         _look(app, seen)
