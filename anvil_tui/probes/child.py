@@ -18,6 +18,7 @@ import msgspec
 from anvil_tui import __version__
 from anvil_tui.errors import AnvilError
 from anvil_tui.probes.capacity import measure_capacity
+from anvil_tui.probes.client.patience import patient_loop
 from anvil_tui.probes.client.pauses import HostWatch
 from anvil_tui.probes.gate import measure_gate
 from anvil_tui.probes.progress import Progress, RequestProgress, RunProgress, Write
@@ -177,7 +178,8 @@ def main() -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     writer = LineWriter(sys.stdout.buffer)
-    asyncio.run(Child(writer.write).run(lines_of(sys.stdin.buffer)))
+    with asyncio.Runner(loop_factory=patient_loop) as runner:
+        runner.run(Child(writer.write).run(lines_of(sys.stdin.buffer)))
     writer.close()
     sys.stdout.flush()
     os._exit(0)

@@ -148,7 +148,7 @@ async def _once(
         opened = End(how="cancelled", at_ns=perf_counter_ns())
     if isinstance(opened, End):
         return Exchanged(record=stream.record(base, opened, None), answer=stream.answer)
-    reading = Reading(opened, stream, request.deadlines)
+    reading = Reading(opened, stream, request.deadlines, watch.batches)
     base = replace(base, sent_at=utc_now(), connect_ms=opened.connect_ns / 1e6)
     try:
         end = await reading.run(raw, started)

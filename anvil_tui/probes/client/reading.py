@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Callable
 from time import perf_counter_ns
 
 from anvil_tui.probes.client.errors import BODY_LIMIT, http_error, no_answer, shown
 from anvil_tui.probes.client.http1 import HttpError, HttpReader
+from anvil_tui.probes.client.pauses import Batches
 from anvil_tui.probes.client.sse import EVENT_LIMIT, EventTooLarge, SseReader
 from anvil_tui.probes.client.stream import End, EndKind, Stream
 from anvil_tui.probes.client.transport import Connection
@@ -19,7 +19,6 @@ from anvil_tui.records.request import RequestError, TimeoutKind
 GRACE_S = 2.0
 """How long a stream that gave its finish_reason or an error may stay silent before it is taken as ended."""
 
-_DRAIN_S = (0.05, 0.1)
 _KEPT_BYTES = 256 * 1024
 _SHOWN_BYTES = 200
 
@@ -30,7 +29,7 @@ Watcher = Callable[[Stream, int], None]
 class Reading:
     """One exchange on an open connection."""
 
-    def __init__(self, connection: Connection, stream: Stream, deadlines: Deadlines) -> None:
+    def __init__(self, connection: Connection, stream: Stream, deadlines: Deadlines, batches: Batches) -> None:
         self.headers_ns: int | None = None
         """When the head of the response was whole."""
         self._connection = connection
@@ -41,7 +40,9 @@ class Reading:
         self._is_events = False
         self._reads: list[tuple[bytes, int]] = []
         self._kept = 0
-        self._draining: asyncio.TimerHandle | None = None
+        self._waits = False
+        """Whether a drain is due."""
+        self._batches = batches
         self._beginning = b""
         """The body's first bytes, until an event came."""
         self._whole = bytearray()
@@ -73,16 +74,17 @@ class Reading:
     # What the connection hands on
 
     def _read(self, data: bytes, at_ns: int) -> None:
-        """Keep a read; take it apart a moment later, unless it may end something.
-
-        So reading stays cheap while many streams run, and the work is done in batches at scattered moments.
-        """
+        """Keep a read; take it apart a moment later with those that follow, so that reading itself stays cheap."""
         self._reads.append((data, at_ns))
         self._kept += len(data)
-        if self.headers_ns is None or b"[DONE]" in data or self._kept > _KEPT_BYTES:
+        if self.headers_ns is None or self._kept > _KEPT_BYTES:
             self._drain()
-        elif self._draining is None:
-            self._draining = self._loop.call_later(random.uniform(*_DRAIN_S), self._drain)
+        elif b"[DONE]" in data:
+            self._waits = True
+            self._batches.soon(self._drain)
+        elif not self._waits:
+            self._waits = True
+            self._batches.later(self._drain)
 
     def _closed(self, words: str | None, at_ns: int) -> None:
         self._drain()
@@ -99,9 +101,7 @@ class Reading:
 
     def _drain(self) -> None:
         """Take apart the reads kept so far."""
-        if self._draining is not None:
-            self._draining.cancel()
-            self._draining = None
+        self._waits = False
         reads, self._reads, self._kept = self._reads, [], 0
         for data, at_ns in reads:
             try:
