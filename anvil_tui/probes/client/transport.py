@@ -80,6 +80,8 @@ class _Plain:
         if self._socket.fileno() >= 0:
             self._loop.remove_reader(self._socket.fileno())
             self._socket.close()
+        # Whoever listens knows this connection too: without a ring both are freed at once.
+        self._on_read = self._on_end = None
 
     def _readable(self) -> None:
         assert self._on_read is not None and self._on_end is not None
@@ -154,6 +156,7 @@ class _Tls(asyncio.Protocol):
 
     def abort(self) -> None:
         self._ended = True
+        self._on_read = self._on_end = None
         if self._transport is not None:
             self._transport.abort()
 
