@@ -1,6 +1,7 @@
 """How fast the console opens and answers, what it costs, and whether it disturbs a measurement. Asserts nothing.
 
     python -m tests.benchmarks.console_speed [--only start,idle,busy,client] [--presses N] [--starts N] [--seconds S]
+                                               [--clients NAME,…] [--concurrency 1,64]
 
 The console runs in a pty of 120x40 on a state folder of its own with one lane that is up. What is measured:
 
@@ -91,8 +92,8 @@ class Bench:
                     keys = f"key to paint: median {median(found):.0f} ms, p99 {p99(found):.0f} ms of {times}"
                     print(f"two GPUs, {lines_per_s:,} lines/s: {words}; {keys}", flush=True)
 
-    def client(self) -> None:
-        argv = [sys.executable, str(CLIENT), "--only", "ours,bare socket", "--concurrency", "1"]
+    def client(self, clients: str, concurrency: str) -> None:
+        argv = [sys.executable, str(CLIENT), "--only", clients, "--concurrency", concurrency]
         with self._runner(), logging(self._log, LINES_PER_S[1]):
             print("measuring client, console closed:", flush=True)
             with ended(argv) as process:
@@ -142,6 +143,9 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=9, metavar="N", help="starts of each program (default 9)")
     parser.add_argument("--presses", type=int, default=100, metavar="N", help="keys at each rate (default 100)")
     parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="CPU is taken so long (default 10)")
+    known = "ours, bare socket; vllm bench and aiperf where client_timing.py finds them"
+    parser.add_argument("--clients", default="ours,bare socket", metavar="NAME,…", help=f"measuring clients: {known}")
+    parser.add_argument("--concurrency", default="1", metavar="1,64", help="of the measuring clients (default 1)")
     options = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # Not at once: what was started is ended on the way out.
@@ -158,7 +162,7 @@ def main() -> None:
                 case "busy":
                     bench.busy(options.seconds, options.presses)
                 case "client":
-                    bench.client()
+                    bench.client(options.clients, options.concurrency)
 
 
 if __name__ == "__main__":
