@@ -110,6 +110,7 @@ def test_a_killed_holder_leaves_the_lane_up_and_its_exit_unknown(bench: Bench) -
     assert not bench._processes("anvil_tui.rehearsal.engine")
 
 
+@pytest.mark.slow
 def test_a_lane_that_dies_after_its_runner_ended_leaves_its_exit(bench: Bench) -> None:
     lane = bench.rehearsal("slow", **SLOW)
     bench.good("up", lane)

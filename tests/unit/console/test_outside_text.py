@@ -165,7 +165,14 @@ def widget_classes() -> set[type[Widget]]:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("nasty", [ALL_AT_ONCE, NASTY["long"], NASTY["empty"]], ids=["all at once", "long", "empty"])
+@pytest.mark.parametrize(
+    "nasty",
+    [
+        pytest.param(ALL_AT_ONCE, id="all at once"),
+        pytest.param(NASTY["long"], id="long", marks=pytest.mark.slow),
+        pytest.param(NASTY["empty"], id="empty", marks=pytest.mark.slow),
+    ],
+)
 async def test_the_standing_table_goes_through_every_widget(nasty: str, tmp_path: Path) -> None:
     seen: set[type[Widget]] = set()
     async with still(tmp_path, (80, 24)) as (app, pilot):
