@@ -24,6 +24,8 @@ _READ_BYTES = 64 * 1024
 SO_TIMESTAMPNS = 35
 """Stamp what comes in. The kernel begins a moment after a socket asks; until then a stamp is that of the read."""
 _TIMESPEC = struct.Struct("qq")
+_APART_NS = 20_000
+_LOOKS = 8
 _LATE_NS = 60_000_000_000
 """A read that the kernel took in longer ago than this was not: the wall clock stepped."""
 
@@ -93,7 +95,7 @@ class _Plain:
             self._loop.remove_reader(self._socket.fileno())
             self._on_end(_words(error), perf_counter_ns())
             return
-        at_ns = perf_counter_ns()
+        at_ns, wall_ns = _both_clocks()
         if not size:
             self._loop.remove_reader(self._socket.fileno())
             self._on_end(None, at_ns)
@@ -101,9 +103,18 @@ class _Plain:
         for level, kind, raw in notes:
             if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS:
                 seconds, nanoseconds = _TIMESPEC.unpack(raw[: _TIMESPEC.size])
-                ago_ns = time_ns() - (seconds * 1_000_000_000 + nanoseconds)
+                ago_ns = wall_ns - (seconds * 1_000_000_000 + nanoseconds)
                 at_ns -= ago_ns if 0 <= ago_ns < _LATE_NS else 0
         self._on_read(bytes(self._into[0][:size]), at_ns)
+
+
+def _both_clocks() -> tuple[int, int]:
+    """The monotonic and the wall clock at one moment: read again where this process was interrupted in between."""
+    for _ in range(_LOOKS):
+        at_ns, wall_ns = perf_counter_ns(), time_ns()
+        if perf_counter_ns() - at_ns < _APART_NS:
+            break
+    return at_ns, wall_ns
 
 
 class _Tls(asyncio.Protocol):
