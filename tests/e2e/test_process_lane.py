@@ -56,7 +56,7 @@ source = "none"
     return port
 
 
-def test_log_secrets_and_the_whole_group(bench: Bench, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_log_secrets_and_the_whole_group(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     server_lane(bench)
     env = bench.env | {"SECRET_TOKEN": "swordfish-sw0rdfish"}
     monkeypatch.setattr(Bench, "env", property(lambda self: env))
@@ -77,7 +77,7 @@ def test_log_secrets_and_the_whole_group(bench: Bench, monkeypatch) -> None:  # 
     assert b"hf_abcdef" not in copied and b"[redacted]" in copied
 
 
-def test_ready_only_with_the_served_name(bench: Bench, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_ready_only_with_the_served_name(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     server_lane(bench, served="another")
     env = bench.env | {"SECRET_TOKEN": "x"}
     monkeypatch.setattr(Bench, "env", property(lambda self: env))
@@ -107,7 +107,7 @@ source = "none"
     assert bench.view().ending == "failed"
 
 
-def test_an_attached_lane_is_measured_and_never_stopped(bench: Bench, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_an_attached_lane_is_measured_and_never_stopped(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     lane = bench.rehearsal("engine")
     bench.good("up", lane)
     toml = (bench.own_lanes / "engine.toml").read_text()

@@ -9,7 +9,7 @@ from time import perf_counter_ns
 
 from anvil_tui.probes.client.errors import BODY_LIMIT, http_error, no_answer, shown
 from anvil_tui.probes.client.http1 import HttpError, HttpReader
-from anvil_tui.probes.client.pauses import Batches
+from anvil_tui.probes.client.patience import Batches
 from anvil_tui.probes.client.sse import EVENT_LIMIT, EventTooLarge, SseReader
 from anvil_tui.probes.client.stream import End, EndKind, Stream
 from anvil_tui.probes.client.transport import Connection

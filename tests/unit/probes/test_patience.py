@@ -6,8 +6,7 @@ import asyncio
 import socket
 import time
 
-from anvil_tui.probes.client.patience import MANY, NAP_S, PatientSelector, patient_loop
-from anvil_tui.probes.client.pauses import Batches
+from anvil_tui.probes.client.patience import MANY, NAP_S, Batches, PatientSelector, patient_loop
 
 
 def test_between_any_two_pieces_of_work_the_loop_looks_at_the_sockets() -> None:
