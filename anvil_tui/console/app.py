@@ -34,7 +34,7 @@ from anvil_tui.console.screens.live import LiveScreen
 from anvil_tui.console.snapshot import Desk
 from anvil_tui.console.views.figures import outside
 from anvil_tui.locations import Locations
-from anvil_tui.text import redact
+from anvil_tui.text import redact, sanitise
 
 if TYPE_CHECKING:
     from anvil_tui.console.sources.desk_source import DeskSource
@@ -296,7 +296,9 @@ def run_console(locations: Locations, *, read_only: bool = False) -> int:
         sys.stderr.write(f"anvil-tui: the console met a fault of its own ({kind}); a run goes on.\n")
         sys.stderr.write(f"anvil-tui: {where}\n")
         if app.crash_report is None:
-            sys.stderr.write(app.crash_text.decode("utf-8", "replace"))
+            # What a fault says may quote a log or a model: never raw onto the terminal.
+            lines = app.crash_text.decode("utf-8", "replace").split("\n")
+            sys.stderr.write("\n".join(sanitise(line) for line in lines))
         return exit_codes.CHECK_FAILED
     return app.return_code or 0
 
